@@ -1,0 +1,47 @@
+# Everything runs in .venv, which these targets make; only make and Python 3.10+ are needed.
+# Another interpreter: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint format clean
+
+help:
+	@echo 'make demo    learn both circuits on the embedded digits, print a table, draw samples'
+	@echo 'make test    lint, types and the whole test suite'
+	@echo 'make lint    lint and types only'
+	@echo 'make format  format the code and apply safe fixes'
+	@echo 'make venv    only the virtual environment'
+	@echo 'make clean   remove caches and builds (and, with ALL=1, the virtual environment)'
+
+venv: $(STAMP)
+
+# The stamp is written last, so an interrupted installation is taken up again.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("bayescut needs Python 3.10 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 10) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot,cli,pandas]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/python -m bayescut.demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	$(if $(ALL),rm -rf $(VENV))

@@ -1,0 +1,48 @@
+"""Density models for tables that learn their own structure, need no tuning, and answer any query
+exactly.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayescut.circuit import Circuit
+    from bayescut.estimators import CNetBD, CNetBIC
+    from bayescut.files import load, save
+    from bayescut.scores import BIC, BayesDirichlet
+
+__version__ = "0.1.0"
+
+# Where each public name lives. They are imported when first used: scikit-learn alone takes most of
+# a second, which `import bayescut` for a query on a saved circuit need not pay.
+_HOME = {
+    "BIC": "scores",
+    "BayesDirichlet": "scores",
+    "CNetBD": "estimators",
+    "CNetBIC": "estimators",
+    "Circuit": "circuit",
+    "load": "files",
+    "save": "files",
+}
+
+__all__ = [
+    "BIC",
+    "BayesDirichlet",
+    "CNetBD",
+    "CNetBIC",
+    "Circuit",
+    "load",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayescut' has no attribute {name!r}")
+    value = getattr(import_module(f"bayescut.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

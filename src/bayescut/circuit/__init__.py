@@ -1,0 +1,7 @@
+"""The frozen model: circuits as flat arrays, their structural properties and exact queries."""
+
+from bayescut.circuit import build
+from bayescut.circuit._model import Circuit
+from bayescut.circuit.properties import Properties
+
+__all__ = ["Circuit", "Properties", "build"]

@@ -1,0 +1,468 @@
+"""Thin junction tree leaves, one row at a time.
+
+A family (v, parents) hosted by an earlier family h sends it one number per parent assignment,
+
+    message(pa) = Σ_x p(x | pa) · Π_{families hosted here} message(...),
+
+over the states x of v that the evidence leaves (max instead of Σ for most probable explanations).
+Families whose variables are all observed are one table look-up; those with nothing observed at or
+below them send exactly 1 and are skipped. What remains is multiplied in linear space. A message
+that falls below ``LOW`` is recomputed in logs and scaled to a maximum of 1; if its own entries lie
+too far apart for that, the leaf is evaluated once more with all messages in logs. The answer is
+exact to rounding in every case, and logs are rare: most rows need none.
+
+Going down needs no messages: p(x | pa, evidence) ∝ p(x | pa) · Π message(...).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit._kinds import MISSING, RESTRICTED
+from bayescut.circuit._plan import (
+    FIRST,
+    HOST,
+    LAST,
+    NONE,
+    OFFSET,
+    PARENT_ROWS,
+    PARENT_STATES,
+    PARENT_VAR,
+    PARENTS,
+    PARENTS_END,
+    START,
+    STATES,
+    STRIDE,
+    TABLE,
+    TABLE_END,
+    UP,
+    UP_START,
+    VAR,
+    Plan,
+    Workspace,
+)
+
+# Two factors of at least LOW multiply to a normal number (the smallest is 2.2e-308).
+LOW = 1e-150
+# exp(-SPREAD) > LOW: entries this far apart still fit one linear message.
+SPREAD = 340.0
+
+
+@njit(cache=True, nogil=True)
+def _leaf(plan: Plan, node: int) -> Any:
+    """Return the records and tables of one leaf."""
+    at = plan.leaf[node]
+    return (
+        plan.family[at[FIRST] : at[LAST]],
+        plan.parent[at[PARENT_ROWS] :],
+        plan.up[at[UP_START] :],
+        plan.table[at[TABLE] : at[TABLE_END]],
+        plan.linear[at[TABLE] : at[TABLE_END]],
+    )
+
+
+@njit(cache=True, nogil=True)
+def _look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
+    total = 0.0
+    for f in range(len(family)):
+        cell = family[f, START] + a[family[f, VAR]]
+        for j in range(family[f, PARENTS], family[f, PARENTS_END]):
+            cell += a[parent[j, PARENT_VAR]] * parent[j, STRIDE]
+        total += table[cell]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _look_up_four(
+    family: IntArray,
+    parent: IntArray,
+    table: FloatArray,
+    a: CodeArray,
+    b: CodeArray,
+    c: CodeArray,
+    d: CodeArray,
+) -> tuple[float, float, float, float]:
+    # One running sum alone would wait for the latency of each addition.
+    sum_a = sum_b = sum_c = sum_d = 0.0
+    for f in range(len(family)):
+        start, v = family[f, START], family[f, VAR]
+        cell_a, cell_b = start + a[v], start + b[v]
+        cell_c, cell_d = start + c[v], start + d[v]
+        for j in range(family[f, PARENTS], family[f, PARENTS_END]):
+            p, stride = parent[j, PARENT_VAR], parent[j, STRIDE]
+            cell_a += a[p] * stride
+            cell_b += b[p] * stride
+            cell_c += c[p] * stride
+            cell_d += d[p] * stride
+        sum_a += table[cell_a]
+        sum_b += table[cell_b]
+        sum_c += table[cell_c]
+        sum_d += table[cell_d]
+    return sum_a, sum_b, sum_c, sum_d
+
+
+@njit(cache=True, nogil=True, inline="always")
+def leaf_row(plan: Plan, node: int, row: CodeArray) -> float:
+    """Log-probability of one complete row."""
+    family, parent, _, table, _ = _leaf(plan, node)
+    return _look_up(family, parent, table, row)
+
+
+@njit(cache=True, nogil=True)
+def leaf_rows(plan: Plan, node: int, rows: CodeArray, which: IntArray, out: FloatArray) -> None:
+    """Add to ``out`` the log-probability of the complete rows ``which`` of a block."""
+    family, parent, _, table, _ = _leaf(plan, node)
+    i = 0
+    while i + 4 <= len(which):
+        a, b, c, d = which[i], which[i + 1], which[i + 2], which[i + 3]
+        sum_a, sum_b, sum_c, sum_d = _look_up_four(
+            family, parent, table, rows[a], rows[b], rows[c], rows[d]
+        )
+        out[a] += sum_a
+        out[b] += sum_b
+        out[c] += sum_c
+        out[d] += sum_d
+        i += 4
+    while i < len(which):
+        out[which[i]] += _look_up(family, parent, table, rows[which[i]])
+        i += 1
+
+
+@njit(cache=True, nogil=True)
+def _bases(
+    parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArray
+) -> int:
+    """List the bases of a family that the evidence leaves open; return how many there are."""
+    base = np.uint32(0)
+    for j in range(begin, end):
+        state = row[parent[j, PARENT_VAR]]
+        if state < RESTRICTED:
+            base += state * parent[j, STRIDE]
+    bases[0] = base
+    n = 1
+    for j in range(begin, end):
+        if row[parent[j, PARENT_VAR]] >= RESTRICTED:
+            stride = parent[j, STRIDE]
+            more = n
+            for s in range(np.uint64(1), np.uint64(parent[j, PARENT_STATES])):
+                for i in range(n):
+                    bases[more] = bases[i] + s * stride
+                    more += 1
+            n = more
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _log_cell(
+    family: IntArray,
+    up: IntArray,
+    table: FloatArray,
+    ws: Workspace,
+    f: int,
+    cell: int,
+    in_logs: bool,
+) -> float:
+    """Log of p(cell) times the messages that family f has received for it."""
+    total = table[family[f, START] + cell]
+    g = ws.head[f]
+    while g != NONE:
+        m = ws.message[up[family[g, UP] + cell]]
+        total += m if in_logs else np.log(m)
+        g = ws.link[g]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _log_entry(
+    family: IntArray,
+    up: IntArray,
+    table: FloatArray,
+    ws: Workspace,
+    f: int,
+    base: int,
+    state: int,
+    allowed: IntArray,
+    maximise: bool,
+    in_logs: bool,
+) -> float:
+    """Log of one entry of the message of family f; the terms are left in ``ws.weights``."""
+    if state < RESTRICTED:
+        return _log_cell(family, up, table, ws, f, base + state, in_logs)
+    top = -np.inf
+    k = np.uint64(family[f, STATES])
+    for s in range(k):
+        ws.weights[s] = -np.inf
+        if state == MISSING or allowed[family[f, OFFSET] + s]:
+            ws.weights[s] = _log_cell(family, up, table, ws, f, base + s, in_logs)
+        top = max(top, ws.weights[s])
+    if maximise or top == -np.inf:
+        return top
+    total = 0.0
+    for s in range(k):
+        total += np.exp(ws.weights[s] - top)
+    return top + np.log(total)
+
+
+@njit(cache=True, nogil=True)
+def _leaf_up(
+    plan: Plan,
+    ws: Workspace,
+    node: int,
+    row: CodeArray,
+    allowed: IntArray,
+    maximise: bool,
+    in_logs: bool,
+) -> float:
+    """Log value of a leaf; leaves its messages in the workspace. NaN: do it again in logs."""
+    family, parent, up, table, linear = _leaf(plan, node)
+    head, link, message, bases = ws.head, ws.link, ws.message, ws.bases
+    for f in range(len(family)):
+        head[f] = NONE
+    ws.clock[2] = in_logs
+    logs = 0.0
+    product = 1.0
+    for f in range(len(family) - 1, -1, -1):
+        start = family[f, START]
+        state = np.uint64(row[family[f, VAR]])
+        begin, end = family[f, PARENTS], family[f, PARENTS_END]
+        is_open = False
+        base = np.uint64(0)
+        for j in range(begin, end):
+            parent_state = row[parent[j, PARENT_VAR]]
+            is_open = is_open or parent_state >= RESTRICTED
+            base += parent_state * parent[j, STRIDE]
+        if state < RESTRICTED and not is_open:
+            logs += table[start + base + state]
+            continue
+        sender = head[f]
+        if state == MISSING and sender == NONE and not maximise:
+            continue
+        bases[0] = base
+        n = 1
+        if is_open:
+            n = _bases(parent, begin, end, row, bases)
+        low, high = state, state + np.uint64(1)
+        if state >= RESTRICTED:
+            low, high = np.uint64(0), np.uint64(family[f, STATES])
+        smallest = np.inf
+        total = 0.0
+        if not in_logs:
+            for i in range(n):
+                base = np.uint64(bases[i])
+                total = 0.0
+                for s in range(low, high):
+                    if state == RESTRICTED and not allowed[family[f, OFFSET] + s]:
+                        continue
+                    term = linear[start + base + s]
+                    g = sender
+                    while g != NONE:
+                        term *= message[up[family[g, UP] + base + s]]
+                        g = link[g]
+                    if maximise:
+                        total = max(total, term)
+                    else:
+                        total += term
+                message[start + base] = total
+                smallest = min(smallest, total)
+        if in_logs or smallest < LOW:
+            top = -np.inf
+            bottom = np.inf
+            for i in range(n):
+                base = np.uint64(bases[i])
+                entry = _log_entry(
+                    family, up, table, ws, f, base, state, allowed, maximise, in_logs
+                )
+                message[start + base] = entry
+                top = max(top, entry)
+                if entry > -np.inf:
+                    bottom = min(bottom, entry)
+            if top == -np.inf:
+                return -np.inf
+            if not is_open:
+                logs += top
+                continue
+            if not in_logs:
+                if top - bottom > SPREAD:
+                    return np.nan
+                logs += top
+                for i in range(n):
+                    at = start + bases[i]
+                    message[at] = np.exp(message[at] - top)
+        elif not is_open:
+            product *= total
+            if product < LOW:
+                logs += np.log(product)
+                product = 1.0
+            continue
+        host = family[f, HOST]
+        link[f] = head[host]
+        head[host] = f
+    return logs + np.log(product)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def leaf_value(
+    plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: IntArray, maximise: bool
+) -> float:
+    """Log value of a leaf under any evidence."""
+    value = _leaf_up(plan, ws, node, row, allowed, maximise, False)
+    if np.isnan(value):
+        value = _leaf_up(plan, ws, node, row, allowed, maximise, True)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _conditional(
+    family: IntArray,
+    up: IntArray,
+    table: FloatArray,
+    linear: FloatArray,
+    ws: Workspace,
+    f: int,
+    base: int,
+    state: int,
+    allowed: IntArray,
+) -> float:
+    """Write p(x | parents, evidence) of a family to ``ws.weights`` up to the returned factor."""
+    k = np.uint64(family[f, STATES])
+    in_logs = ws.clock[2] != 0
+    total = 0.0
+    if not in_logs:
+        for s in range(k):
+            term = 0.0
+            if state == MISSING or allowed[family[f, OFFSET] + s]:
+                term = linear[family[f, START] + base + s]
+                g = ws.head[f]
+                while g != NONE:
+                    term *= ws.message[up[family[g, UP] + base + s]]
+                    g = ws.link[g]
+            ws.weights[s] = term
+            total += term
+    if in_logs or total < LOW:
+        top = _log_entry(family, up, table, ws, f, base, state, allowed, True, in_logs)
+        total = 0.0
+        if top > -np.inf:
+            for s in range(k):
+                ws.weights[s] = np.exp(ws.weights[s] - top)
+                total += ws.weights[s]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def next_uniform(random: IntArray) -> float:
+    """Draw from [0, 1) with SplitMix64; the state is ``random[0]``, one stream per row."""
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = random[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True, nogil=True)
+def choose(weights: FloatArray, n: int, total: float, maximise: bool, random: IntArray) -> int:
+    """Return the first largest weight's index, or a draw in proportion to the weights."""
+    if maximise:
+        best = 0
+        for s in range(1, n):
+            if weights[s] > weights[best]:
+                best = s
+        return best
+    rest = next_uniform(random) * total
+    chosen = -1
+    for s in range(n):
+        if weights[s] > 0.0:
+            chosen = s
+            rest -= weights[s]
+            if rest < 0.0:
+                break
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def leaf_path(
+    plan: Plan,
+    ws: Workspace,
+    node: int,
+    row: CodeArray,
+    allowed: IntArray,
+    maximise: bool,
+    random: IntArray,
+) -> None:
+    """Fill in the variables of a leaf whose messages lie in the workspace, parents first."""
+    family, parent, up, table, linear = _leaf(plan, node)
+    for f in range(len(family)):
+        v = family[f, VAR]
+        state = row[v]
+        if state < RESTRICTED:
+            continue
+        base = np.uint64(0)
+        for j in range(family[f, PARENTS], family[f, PARENTS_END]):
+            base += row[parent[j, PARENT_VAR]] * parent[j, STRIDE]
+        total = _conditional(family, up, table, linear, ws, f, base, state, allowed)
+        row[v] = choose(ws.weights, np.int64(family[f, STATES]), total, maximise, random)
+
+
+@njit(cache=True, nogil=True)
+def leaf_joint(
+    plan: Plan,
+    ws: Workspace,
+    node: int,
+    row: CodeArray,
+    allowed: IntArray,
+    flow: float,
+    marginal: FloatArray,
+    table_flow: FloatArray,
+) -> None:
+    """Add ``flow`` times the posterior of every family of a leaf to the marginals or the counts.
+
+    Either output is left alone if it has no entries. The messages lie in the workspace.
+    """
+    family, parent, up, table, linear = _leaf(plan, node)
+    joint, above, bases, host_bases = ws.joint, ws.above, ws.bases, ws.host_bases
+    want_marginal, want_flow = len(marginal) > 0, len(table_flow) > 0
+    cells = np.uint64(plan.leaf[node, TABLE])
+    for f in range(len(family)):
+        state = np.uint64(row[family[f, VAR]])
+        start = family[f, START]
+        begin, end = family[f, PARENTS], family[f, PARENTS_END]
+        n = _bases(parent, begin, end, row, bases)
+        if n == 1:
+            above[start + bases[0]] = 1.0
+        else:
+            for i in range(n):
+                above[start + bases[i]] = 0.0
+            h = family[f, HOST]
+            low = np.uint64(row[family[h, VAR]])
+            high = low + np.uint64(1)
+            if low >= RESTRICTED:
+                low, high = np.uint64(0), np.uint64(family[h, STATES])
+            m = _bases(parent, family[h, PARENTS], family[h, PARENTS_END], row, host_bases)
+            for i in range(m):
+                for s in range(low, high):
+                    cell = host_bases[i] + s
+                    above[up[family[f, UP] + cell]] += joint[family[h, START] + cell]
+        for i in range(n):
+            base = np.uint64(bases[i])
+            p = above[start + base]
+            if state < RESTRICTED:
+                joint[start + base + state] = p
+                if want_flow:
+                    table_flow[cells + start + base + state] += flow * p
+                continue
+            total = 0.0
+            if p > 0.0:
+                total = _conditional(family, up, table, linear, ws, f, base, state, allowed)
+            for s in range(np.uint64(family[f, STATES])):
+                q = 0.0
+                if total > 0.0:
+                    q = p * (ws.weights[s] / total)
+                joint[start + base + s] = q
+                if want_marginal:
+                    marginal[family[f, OFFSET] + s] += flow * q
+                if want_flow:
+                    table_flow[cells + start + base + s] += flow * q

@@ -1,0 +1,229 @@
+"""Single and pairwise counts of a set of rows, exact.
+
+``counts[i, j]`` is the number of rows (or their total weight) in which bit columns ``i`` and ``j``
+are both set; the diagonal holds the single counts. Everything else about two columns follows by
+subtraction, see `pair_table`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from bayescut._typing import BitArray, CodeArray, CountArray, FloatArray, IntArray
+from bayescut.data.bits import BitLayout, pack, popcount
+
+# Words of one block: 32 columns of 1024 words are 256 KiB, which stays in the second-level cache.
+_BLOCK_WORDS = 1024
+_BLOCK_COLUMNS = 32
+
+
+@njit(cache=True, nogil=True)
+def count_bits(bits, counts):
+    """Pair counts of packed columns: four partners per load, blocked for the cache."""
+    n_bits, n_words = bits.shape
+    counts[:, :] = 0
+    for lo in range(0, n_words, _BLOCK_WORDS):
+        hi = min(n_words, lo + _BLOCK_WORDS)
+        for j_lo in range(0, n_bits, _BLOCK_COLUMNS):
+            j_hi = min(n_bits, j_lo + _BLOCK_COLUMNS)
+            for i in range(j_hi):
+                a = bits[i, lo:hi]
+                j = max(i, j_lo)
+                while j + 4 <= j_hi:
+                    b0 = bits[j, lo:hi]
+                    b1 = bits[j + 1, lo:hi]
+                    b2 = bits[j + 2, lo:hi]
+                    b3 = bits[j + 3, lo:hi]
+                    s0 = np.uint64(0)
+                    s1 = np.uint64(0)
+                    s2 = np.uint64(0)
+                    s3 = np.uint64(0)
+                    for w in range(hi - lo):
+                        x = a[w]
+                        s0 += popcount(x & b0[w])
+                        s1 += popcount(x & b1[w])
+                        s2 += popcount(x & b2[w])
+                        s3 += popcount(x & b3[w])
+                    counts[i, j] += np.int32(s0)
+                    counts[i, j + 1] += np.int32(s1)
+                    counts[i, j + 2] += np.int32(s2)
+                    counts[i, j + 3] += np.int32(s3)
+                    j += 4
+                while j < j_hi:
+                    b0 = bits[j, lo:hi]
+                    s0 = np.uint64(0)
+                    for w in range(hi - lo):
+                        s0 += popcount(a[w] & b0[w])
+                    counts[i, j] += np.int32(s0)
+                    j += 1
+    mirror(counts)
+
+
+@njit(cache=True, nogil=True)
+def count_masked_bits(bits, mask, counts):
+    """Pair counts of the rows whose bit is set in ``mask``."""
+    n_bits, n_words = bits.shape
+    counts[:, :] = 0
+    block = np.empty(_BLOCK_WORDS, dtype=np.uint64)
+    for lo in range(0, n_words, _BLOCK_WORDS):
+        hi = min(n_words, lo + _BLOCK_WORDS)
+        for i in range(n_bits):
+            for w in range(hi - lo):
+                block[w] = bits[i, lo + w] & mask[lo + w]
+            for j in range(i, n_bits):
+                b = bits[j, lo:hi]
+                s = np.uint64(0)
+                for w in range(hi - lo):
+                    s += popcount(block[w] & b[w])
+                counts[i, j] += np.int32(s)
+    mirror(counts)
+
+
+@njit(cache=True, nogil=True)
+def count_weighted(codes, rows, weights, column, state, counts):
+    """Pair counts with weights, row by row; only the bits that are set cost anything."""
+    n_bits = column.shape[0]
+    counts[:, :] = 0.0
+    ones = np.empty(n_bits, dtype=np.int64)
+    dense = np.empty(n_bits, dtype=np.float64)
+    for r in range(rows.shape[0]):
+        line = codes[rows[r]]
+        weight = weights[r]
+        n_ones = 0
+        for b in range(n_bits):
+            hit = line[column[b]] == state[b]
+            dense[b] = weight if hit else 0.0
+            ones[n_ones] = b
+            n_ones += hit
+        if n_ones * 8 < n_bits:
+            for p in range(n_ones):
+                acc = counts[ones[p]]
+                for q in range(p, n_ones):
+                    acc[ones[q]] += weight
+        else:
+            for p in range(n_ones):
+                i = ones[p]
+                acc = counts[i]
+                for j in range(i, n_bits):
+                    acc[j] += dense[j]
+    mirror(counts)
+
+
+@njit(cache=True, nogil=True)
+def mirror(counts):
+    """Copy the upper triangle to the lower one, in square blocks."""
+    n_bits = counts.shape[0]
+    for i_lo in range(0, n_bits, _BLOCK_COLUMNS):
+        for j_lo in range(i_lo, n_bits, _BLOCK_COLUMNS):
+            for j in range(j_lo, min(n_bits, j_lo + _BLOCK_COLUMNS)):
+                for i in range(i_lo, min(j, i_lo + _BLOCK_COLUMNS)):
+                    counts[j, i] = counts[i, j]
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Counts of one set of rows over the columns of a layout.
+
+    Attributes
+    ----------
+    layout : BitLayout
+        The columns that were counted.
+    n : int or float
+        Number of rows, or their total weight.
+    counts : int32 or float64 array of shape (B, B)
+        Rows in which both bits are set.
+
+    Notes
+    -----
+    ``a - b`` are the counts of the rows of ``a`` that are not rows of ``b``, and ``a + b`` those of
+    two disjoint sets of rows.
+    """
+
+    layout: BitLayout
+    n: float
+    counts: CountArray
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the counts are sums of weights."""
+        return self.counts.dtype == np.float64
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        return PairCounts(self.layout, self.n + other.n, self.counts + other.counts)
+
+    def __sub__(self, other: PairCounts) -> PairCounts:
+        counts = self.counts - other.counts
+        if self.weighted:
+            np.maximum(counts, 0.0, out=counts)
+        return PairCounts(self.layout, self.n - other.n, counts)
+
+    def single(self, j: int) -> CountArray:
+        """Counts of the states of the ``j``-th column of the layout."""
+        lo, hi = self.layout.ptr[j], self.layout.ptr[j + 1]
+        ones = np.diagonal(self.counts)[lo:hi]
+        rest = max(self.n - ones.sum(), 0)  # weights may leave a rounding error below zero
+        return np.concatenate([[rest], ones]).astype(self.counts.dtype)
+
+    def pair_table(self, i: int, j: int) -> CountArray:
+        """Counts of the states of the ``i``-th column (rows) and the ``j``-th one (columns)."""
+        ptr = self.layout.ptr
+        table = np.zeros((self.layout.sizes[i], self.layout.sizes[j]), dtype=self.counts.dtype)
+        inner = self.counts[ptr[i] : ptr[i + 1], ptr[j] : ptr[j + 1]]
+        first, second = self.single(i), self.single(j)
+        table[1:, 1:] = inner
+        table[1:, 0] = first[1:] - inner.sum(axis=1)
+        table[0, 1:] = second[1:] - inner.sum(axis=0)
+        table[0, 0] = first[0] - table[0, 1:].sum()
+        return np.maximum(table, 0)
+
+
+def count_packed(bits: BitArray, n: int, layout: BitLayout) -> PairCounts:
+    """Pair counts of ``n`` packed rows."""
+    counts = np.empty((layout.n_bits, layout.n_bits), dtype=np.int32)
+    count_bits(bits, counts)
+    return PairCounts(layout, n, counts)
+
+
+def count_pairs(
+    codes: CodeArray,
+    layout: BitLayout,
+    rows: IntArray | None = None,
+    sample_weight: FloatArray | None = None,
+) -> PairCounts:
+    r"""Count all singles and pairs of states among rows of a table.
+
+    Parameters
+    ----------
+    codes : uint8 or uint16 array of shape (N, m)
+        Complete codes.
+    layout : BitLayout
+        The columns to count, see `bayescut.data.bits.bit_layout`.
+    rows : int32 array, optional
+        The rows to count; all of them when left out.
+    sample_weight : float64 array of shape (N,), optional
+        Non-negative weights. Counts are then :math:`\sum_r w_r [x_{ri} = a][x_{rj} = b]`.
+
+    Returns
+    -------
+    PairCounts
+
+    Examples
+    --------
+    >>> from bayescut.data.bits import bit_layout
+    >>> codes = np.array([[0, 2], [1, 2], [1, 0]], dtype=np.uint8)
+    >>> pairs = count_pairs(codes, bit_layout(np.arange(2), np.array([2, 3])))
+    >>> pairs.pair_table(0, 1)
+    array([[0, 0, 1],
+           [1, 0, 1]], dtype=int32)
+    """
+    if rows is None:
+        rows = np.arange(len(codes), dtype=np.int32)
+    if sample_weight is None:
+        return count_packed(pack(codes, rows, layout), len(rows), layout)
+    weights = np.ascontiguousarray(sample_weight[rows], dtype=np.float64)
+    counts = np.empty((layout.n_bits, layout.n_bits), dtype=np.float64)
+    count_weighted(codes, rows, weights, layout.bit_column, layout.bit_state, counts)
+    return PairCounts(layout, float(weights.sum()), counts)

@@ -1,0 +1,28 @@
+"""How a table becomes exact integers: domains and encoding."""
+
+from bayescut.data.domains import (
+    MAX_STATES,
+    MISSING8,
+    MISSING16,
+    Domain,
+    Domains,
+    code_dtype,
+    missing_code,
+)
+from bayescut.data.encode import decode, encode, encode_sets, learn_domains
+from bayescut.data.tables import column_names
+
+__all__ = [
+    "MAX_STATES",
+    "MISSING8",
+    "MISSING16",
+    "Domain",
+    "Domains",
+    "code_dtype",
+    "column_names",
+    "decode",
+    "encode",
+    "encode_sets",
+    "learn_domains",
+    "missing_code",
+]

@@ -1,0 +1,165 @@
+"""Bit-packed rows: 64 cells of one column in one machine word.
+
+A column of K states owns K - 1 bit columns (*reduced one-hot*): bit column s - 1 is set where the
+cell holds state s. State 0 has no bits, its counts follow by subtraction, so a binary table is
+exactly one bit per cell.
+
+``bits[b, w]`` holds rows 64 w .. 64 w + 63 of bit column ``b``, the first row in the lowest bit.
+Counting pairs walks whole columns, so a column is contiguous: 0.1 ns a word and pair, where the
+transposed layout took 0.4 ns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.core import types
+from numba.extending import intrinsic
+
+from bayescut._typing import BitArray, CodeArray, IntArray
+
+
+@intrinsic
+def popcount(typingctx, word):
+    """Number of set bits of a uint64 (LLVM turns a loop over it into vector popcounts)."""
+    if not isinstance(word, types.Integer):
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return word(word), codegen
+
+
+@intrinsic
+def trailing_zeros(typingctx, word):
+    """Index of the lowest set bit of a non-zero uint64."""
+    if not isinstance(word, types.Integer):
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], context.get_constant(types.boolean, True))
+
+    return word(word), codegen
+
+
+class BitLayout(NamedTuple):
+    """Which bit columns belong to which of a list of columns.
+
+    Attributes
+    ----------
+    columns : int64 array of shape (m,)
+        The columns of the table, in order.
+    sizes : int64 array of shape (m,)
+        Their numbers of states K.
+    ptr : int64 array of shape (m + 1,)
+        Column ``j`` owns bit columns ``ptr[j] .. ptr[j + 1] - 1``, K - 1 of them.
+    bit_column, bit_state : int64 arrays of shape (B,)
+        For every bit column, the column of the table and the state it stands for.
+    binary : bool
+        Every column has exactly two states, so bit column ``j`` is column ``j``.
+    adjacent : bool
+        Binary, and the columns lie side by side in the table: rows are packed without gathers.
+    """
+
+    columns: IntArray
+    sizes: IntArray
+    ptr: IntArray
+    bit_column: IntArray
+    bit_state: IntArray
+    binary: bool
+    adjacent: bool
+
+    @property
+    def n_bits(self) -> int:
+        """Number of bit columns."""
+        return len(self.bit_column)
+
+
+def bit_layout(columns: IntArray, sizes: IntArray) -> BitLayout:
+    """Lay out the bit columns of ``columns``, whose numbers of states are ``sizes``."""
+    columns = np.ascontiguousarray(columns, dtype=np.int64)
+    sizes = np.ascontiguousarray(sizes, dtype=np.int64)
+    ptr = np.zeros(len(columns) + 1, dtype=np.int64)
+    np.cumsum(sizes - 1, out=ptr[1:])
+    bit_column = np.repeat(columns, sizes - 1)
+    bit_state = np.arange(len(bit_column), dtype=np.int64) - np.repeat(ptr[:-1], sizes - 1) + 1
+    binary = bool(np.all(sizes == 2))
+    adjacent = binary and bool(np.all(np.diff(columns) == 1))
+    return BitLayout(columns, sizes, ptr, bit_column, bit_state, binary, adjacent)
+
+
+@njit(cache=True, nogil=True)
+def pack_rows(codes, rows, bit_column, bit_state, adjacent, bits):
+    """Pack ``codes[rows]`` into the words ``bits`` (B, words), which it overwrites.
+
+    The constant shifts over eight rows at a time are what lets LLVM stay in byte-wide vector
+    arithmetic: 0.3 ns a cell on an EPYC core, against 0.9 ns for one row at a time.
+    """
+    n = rows.shape[0]
+    n_bits, n_words = bits.shape
+    if n_bits == 0:
+        return
+    first = bit_column[0]
+    byte = np.empty((8, n_bits), dtype=np.uint8)
+    for w in range(n_words):
+        for g in range(8):
+            r = 64 * w + 8 * g
+            out = byte[g]
+            if adjacent and r + 8 <= n:
+                l0 = codes[rows[r]]
+                l1 = codes[rows[r + 1]]
+                l2 = codes[rows[r + 2]]
+                l3 = codes[rows[r + 3]]
+                l4 = codes[rows[r + 4]]
+                l5 = codes[rows[r + 5]]
+                l6 = codes[rows[r + 6]]
+                l7 = codes[rows[r + 7]]
+                for b in range(n_bits):
+                    c = first + b
+                    low = l0[c] | (l1[c] << 1) | (l2[c] << 2) | (l3[c] << 3)
+                    high = (l4[c] << 4) | (l5[c] << 5) | (l6[c] << 6) | (l7[c] << 7)
+                    out[b] = np.uint8(low | high)
+                continue
+            out[:] = 0
+            for q in range(min(8, n - r)):
+                line = codes[rows[r + q]]
+                for b in range(n_bits):
+                    hit = line[bit_column[b]] == bit_state[b]
+                    out[b] |= np.uint8(np.int64(hit) << q)
+        for b in range(n_bits):
+            word = np.uint64(0)
+            for g in range(8):
+                word |= np.uint64(byte[g, b]) << np.uint64(8 * g)
+            bits[b, w] = word
+
+
+def pack(codes: CodeArray, rows: IntArray, layout: BitLayout) -> BitArray:
+    """Pack rows of a table into words.
+
+    Parameters
+    ----------
+    codes : uint8 or uint16 array of shape (N, m)
+        Complete codes.
+    rows : int32 array of shape (n,)
+        The rows to take, in the order of the bits.
+    layout : BitLayout
+        The columns to take.
+
+    Returns
+    -------
+    uint64 array of shape (B, ceil(n / 64))
+
+    Examples
+    --------
+    >>> codes = np.array([[1, 0], [1, 1], [0, 1]], dtype=np.uint8)
+    >>> rows = np.arange(3, dtype=np.int32)
+    >>> pack(codes, rows, bit_layout(np.arange(2), np.array([2, 2])))
+    array([[3],
+           [6]], dtype=uint64)
+    """
+    bits = np.empty((layout.n_bits, (len(rows) + 63) // 64), dtype=np.uint64)
+    pack_rows(codes, rows, layout.bit_column, layout.bit_state, layout.adjacent, bits)
+    return bits

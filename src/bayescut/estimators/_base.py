@@ -1,0 +1,207 @@
+"""What every estimator shares: tables in, a circuit inside, answers out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bayescut._typing import CodeArray, FloatArray
+from bayescut.circuit import Circuit
+from bayescut.data import (
+    Domains,
+    code_dtype,
+    column_names,
+    decode,
+    encode,
+    learn_domains,
+    missing_code,
+)
+from bayescut.data.tables import is_frame
+from bayescut.estimators._validation import check_weights, count_jobs
+from bayescut.exceptions import DataError
+
+
+class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A density over tables whose fitted form is a `bayescut.Circuit`.
+
+    Subclasses implement `_learn`. Missing cells (NaN, None, pandas NA) are marginalised exactly in
+    every query. A value never seen in training is an error that names it.
+    """
+
+    # Declared so that one place lists what a fitted estimator carries.
+    circuit_: Circuit
+    domains_: Domains
+    structure_score_: float
+    n_parameters_: int
+    n_features_in_: int
+    n_jobs: int | None
+    verbose: int
+    n_states: Any
+
+    _state_names: tuple[str, ...] = ("structure_score_",)
+
+    @abstractmethod
+    def _learn(
+        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
+    ) -> Circuit:
+        """Learn a circuit from complete codes and set the learner's own attributes."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitEstimator:
+        """Learn a circuit from a table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Whole-number codes 0 .. K - 1 (bool, integer or float arrays), or a DataFrame whose
+            columns hold labels. Missing cells are not allowed here.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), optional
+            Non-negative weights; a weight of 2 is a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        count_jobs(self.n_jobs)  # an impossible setting is told before any work
+        domains = learn_domains(X, self.n_states)
+        codes = encode(X, domains, allow_missing=False, estimator_name=type(self).__name__)
+        weights = check_weights(sample_weight, len(codes))
+        self._set_domains(domains, column_names(X), is_frame(X))
+        self.circuit_ = self._learn(codes, domains, weights)
+        self.n_parameters_ = self.circuit_.n_parameters
+        return self
+
+    def _set_domains(self, domains: Domains, names: list[str] | None, from_frame: bool) -> None:
+        self.domains_ = domains
+        self.n_features_in_ = len(domains)
+        self._from_frame = from_frame
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    # ---------------------------------------------------------------- queries
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Natural log-probability of each row; missing cells are marginalised.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows, possibly with missing cells.
+
+        Returns
+        -------
+        float64 array of shape (n_rows,)
+        """
+        return self.circuit_for_queries().log_likelihood(self._encode(X), n_jobs=self._threads())
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-probability of the rows of ``X``."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, evidence: Any = None, random_state: Any = None) -> Any:
+        """Draw rows, given evidence if there is any.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows to draw (for each row of evidence).
+        evidence : mapping or table, optional
+            ``{column: value}``, or partial rows in which NaN marks what is to be drawn.
+        random_state : None, int or Generator
+            Source of randomness; None draws anew at every call.
+
+        Returns
+        -------
+        array or DataFrame of shape (n_samples * n_evidence_rows, n_columns)
+            Draws for the first row of evidence come first. As `fit` was given.
+        """
+        circuit = self.circuit_for_queries()
+        if isinstance(n_samples, bool) or not isinstance(n_samples, (int, np.integer)):
+            raise ValueError(f"n_samples must be a whole number, got {n_samples!r}")
+        if n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. At least one sample is needed."
+            )
+        jobs = self._threads()
+        if evidence is None:
+            codes = circuit.sample(int(n_samples), random_state, n_jobs=jobs)
+        else:
+            rows = np.repeat(self._evidence(evidence), n_samples, axis=0)
+            codes = circuit.sample_conditional(rows, random_state, n_jobs=jobs)
+        return self._decode(codes)
+
+    # ---------------------------------------------------------------- translation
+
+    def circuit_for_queries(self) -> Circuit:
+        """Return the fitted circuit, or raise scikit-learn's NotFittedError."""
+        check_is_fitted(self, "circuit_")
+        return self.circuit_
+
+    def _threads(self) -> int:
+        return count_jobs(self.n_jobs)
+
+    def _encode(self, X: Any) -> CodeArray:
+        check_is_fitted(self, "circuit_")
+        return encode(X, self.domains_, allow_missing=True, estimator_name=type(self).__name__)
+
+    def _evidence(self, evidence: Any) -> CodeArray:
+        if not isinstance(evidence, Mapping):
+            return self._encode(evidence)
+        check_is_fitted(self, "circuit_")
+        dtype = code_dtype(self.domains_)
+        row = np.full((1, len(self.domains_)), missing_code(dtype), dtype=dtype)
+        for column, value in evidence.items():
+            j = self.domains_.index(column)
+            code = self.domains_[j].find(value)
+            if code < 0:
+                raise DataError(
+                    f"evidence: {value!r} is not a value of column {column!r}. "
+                    f"{self.domains_[j].known_values()}"
+                )
+            row[0, j] = code
+        return row
+
+    def _decode(self, codes: CodeArray, index: Any = None) -> Any:
+        return decode(codes, self.domains_, index=index, as_frame=self._from_frame)
+
+    # ---------------------------------------------------------------- contract
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _get_state(self) -> dict[str, Any]:
+        if not hasattr(self, "circuit_"):
+            return {}
+        names = getattr(self, "feature_names_in_", None)
+        state = {name: getattr(self, name) for name in self._state_names}
+        state["circuit_"] = self.circuit_
+        state["from_frame"] = self._from_frame
+        state["feature_names"] = None if names is None else [str(name) for name in names]
+        return state
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        self.circuit_ = state.pop("circuit_")
+        if not isinstance(self.circuit_, Circuit):
+            raise ValueError("circuit_ is not a circuit")
+        names = state.pop("feature_names")
+        if names is not None and len(names) != len(self.circuit_.domains):
+            raise ValueError("as many feature names as columns are needed")
+        self._set_domains(self.circuit_.domains, names, bool(state.pop("from_frame")))
+        self.n_parameters_ = self.circuit_.n_parameters
+        if set(state) != set(self._state_names):
+            raise ValueError(f"attributes {sorted(state)} instead of {sorted(self._state_names)}")
+        for name, value in state.items():
+            setattr(self, name, value)

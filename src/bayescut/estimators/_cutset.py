@@ -1,0 +1,184 @@
+"""The paper's two learners: one cutset network each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from bayescut._progress import progress
+from bayescut._typing import CodeArray, FloatArray
+from bayescut.circuit import Circuit
+from bayescut.data import Domains
+from bayescut.estimators._base import CircuitEstimator
+from bayescut.estimators._validation import count_jobs, repeated_rows
+from bayescut.learn.cutset import CutsetLearner
+from bayescut.learn.freeze import freeze_cutset
+from bayescut.learn.rules import TopGain
+from bayescut.scores.base import BIC, BayesDirichlet
+
+
+class SingleCutset(CircuitEstimator):
+    """An estimator that grows one cutset network."""
+
+    _state_names = ("structure_score_", "n_cuts_")
+
+    n_cuts_: int
+
+    @abstractmethod
+    def _learner(self, n_jobs: int) -> CutsetLearner:
+        """The growth loop with this estimator's rules."""
+
+    def _learn(
+        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
+    ) -> Circuit:
+        learner = self._learner(count_jobs(self.n_jobs))
+        rows, weights = repeated_rows(sample_weight, len(codes))
+        with progress(type(self).__name__, len(rows), self.verbose) as advance:
+            root = learner.grow(codes, domains.n_states, weights, rows=rows, settled=advance)
+        self.structure_score_ = root.total_score()
+        self.n_cuts_ = sum(node.cut is not None for node in root.walk())
+        return freeze_cutset(root, domains)
+
+
+class CNetBD(SingleCutset):
+    r"""Cutset network grown by the Bayes-Dirichlet score.
+
+    Starting from a Chow-Liu tree, a node is cut on the variable X that raises
+
+    .. math:: \ln \frac{\Gamma(e)}{\Gamma(n + e)}
+              \prod_v \frac{\Gamma(n_v + e/K)}{\Gamma(e/K)}
+              + \sum_v \ln p(D_v \mid \text{tree}_v)
+
+    most above the score of its own tree, as long as one does. The equivalent sample size e is
+    divided among the branches, which makes the sum the marginal likelihood of the whole circuit
+    under one BDeu prior [1]_.
+
+    Parameters
+    ----------
+    ess : float, default=0.1
+        Equivalent sample size at the root, greater than 0.
+    n_candidates : int or None, default=10
+        Columns of the largest information gain that are tried as cuts; None tries all.
+    n_states : int, array-like of int or None, default=None
+        Least number of states of every column of codes; None: what the training table shows, two
+        at least.
+    n_jobs : int or None, default=-1
+        Threads; -1 uses all cores. The result does not depend on it.
+    verbose : int, default=0
+        Show a progress bar if positive.
+
+    Attributes
+    ----------
+    circuit_ : Circuit
+        The learned circuit: decisions over Chow-Liu trees.
+    structure_score_ : float
+        Log marginal likelihood of its structure.
+    n_parameters_ : int
+        Number of independent parameters.
+    n_cuts_ : int
+        Number of cuts.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    References
+    ----------
+    .. [1] Y. Yang, G. Gala, R. Peharz. Bayesian structure scores for probabilistic circuits.
+       AISTATS 2023.
+
+    Examples
+    --------
+    >>> from bayescut import CNetBD
+    >>> X = [[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0]] * 25
+    >>> model = CNetBD().fit(X)
+    >>> model.n_parameters_
+    5
+    >>> float(model.score_samples([[1, 1, float("nan")]]).round(2)[0])
+    -0.69
+    """
+
+    def __init__(
+        self,
+        ess: float = 0.1,
+        n_candidates: int | None = 10,
+        *,
+        n_states: Any = None,
+        n_jobs: int | None = -1,
+        verbose: int = 0,
+    ) -> None:
+        self.ess = ess
+        self.n_candidates = n_candidates
+        self.n_states = n_states
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _learner(self, n_jobs: int) -> CutsetLearner:
+        return CutsetLearner(
+            BayesDirichlet(self.ess), candidates=TopGain(self.n_candidates), n_jobs=n_jobs
+        )
+
+
+class CNetBIC(SingleCutset):
+    r"""Cutset network grown by the Bayesian information criterion, all parameters counted.
+
+    A node is cut as long as that raises
+
+    .. math:: \ln p(D \mid \hat\theta) - \tfrac12 \ln N \cdot \|G\|
+
+    with N the rows of the whole table and :math:`\|G\|` one per cut and 2 m - 1 per tree over m
+    binary variables [1]_.
+
+    Parameters
+    ----------
+    beta : float, default=0.01
+        Laplace factor, at least 0: added to every cell of a pair of binary columns.
+    n_candidates : int or None, default=10
+        Columns of the largest information gain that are tried as cuts; None tries all.
+    n_states : int, array-like of int or None, default=None
+        Least number of states of every column of codes; None: what the training table shows, two
+        at least.
+    n_jobs : int or None, default=-1
+        Threads; -1 uses all cores. The result does not depend on it.
+    verbose : int, default=0
+        Show a progress bar if positive.
+
+    Attributes
+    ----------
+    circuit_ : Circuit
+        The learned circuit: decisions over Chow-Liu trees.
+    structure_score_ : float
+        Its BIC.
+    n_parameters_, n_cuts_ : int
+        Number of independent parameters, number of cuts.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    References
+    ----------
+    .. [1] Y. Yang, G. Gala, R. Peharz. Bayesian structure scores for probabilistic circuits.
+       AISTATS 2023.
+
+    Examples
+    --------
+    >>> from bayescut import CNetBIC
+    >>> X = [[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0]] * 25
+    >>> CNetBIC().fit(X).n_cuts_
+    0
+    """
+
+    def __init__(
+        self,
+        beta: float = 0.01,
+        n_candidates: int | None = 10,
+        *,
+        n_states: Any = None,
+        n_jobs: int | None = -1,
+        verbose: int = 0,
+    ) -> None:
+        self.beta = beta
+        self.n_candidates = n_candidates
+        self.n_states = n_states
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _learner(self, n_jobs: int) -> CutsetLearner:
+        return CutsetLearner(BIC(self.beta), candidates=TopGain(self.n_candidates), n_jobs=n_jobs)

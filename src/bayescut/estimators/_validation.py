@@ -1,0 +1,81 @@
+"""Checks shared by the estimators: weights, threads."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from bayescut._typing import FloatArray, IntArray
+from bayescut.exceptions import DataError
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
+    """Return float64 weights, or None if every row counts once.
+
+    Raises
+    ------
+    DataError
+        If the weights have the wrong shape, are negative or not finite, or are all zero.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"sample_weight must hold numbers: {error}") from error
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.ndim != 1:
+        raise DataError(
+            f"Sample weights must be 1D array or scalar, got {weights.ndim}D array. "
+            f"Expected either a scalar value or a 1D array of length {n_rows}."
+        )
+    if len(weights) != n_rows:
+        raise DataError(
+            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row."
+        )
+    bad = np.flatnonzero(~np.isfinite(weights))
+    if len(bad):
+        raise DataError(
+            f"sample_weight[{bad[0]}] is {weights[bad[0]]}: weights must be finite numbers."
+        )
+    bad = np.flatnonzero(weights < 0)
+    if len(bad):
+        raise DataError(
+            f"sample_weight[{bad[0]}] is {weights[bad[0]]:g}: weights must not be negative."
+        )
+    if not weights.any():
+        raise DataError("All sample weights are zero: nothing is left to learn from.")
+    return None if bool(np.all(weights == 1.0)) else weights
+
+
+def repeated_rows(weights: FloatArray | None, n_rows: int) -> tuple[IntArray, FloatArray | None]:
+    """Turn whole-number weights into repeated rows, so that counts stay exact integers.
+
+    Returns the rows to learn from and the weights that are still needed. Weights that would more
+    than quadruple the table are kept as they are.
+    """
+    rows = np.arange(n_rows, dtype=np.int32)
+    if weights is None:
+        return rows, None
+    whole = bool(np.all(weights == np.floor(weights))) and weights.sum() <= 4.0 * n_rows
+    if whole:
+        return np.repeat(rows, weights.astype(np.int64)), None
+    return rows[weights > 0], weights
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Number of threads that ``n_jobs`` asks for: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}")
+    if n_jobs > 0:
+        return int(n_jobs)
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # pragma: no cover - not on this platform
+        cores = os.cpu_count() or 1
+    return max(1, cores + 1 + int(n_jobs))

@@ -1,0 +1,267 @@
+"""Which variable to cut on: the gain that ranks candidates, and the exact worth of each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from bayescut.counts.pairs import count_bits, count_masked_bits, count_weighted
+from bayescut.data.bits import pack_rows, popcount, trailing_zeros
+from bayescut.learn.trees import grow_tree, judge_tree, single_potential
+from bayescut.scores.potentials import XLOGX, look_up, potential
+
+
+@njit(cache=True, nogil=True)
+def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
+    r"""Expected drop of the mean entropy of the columns, for every active column.
+
+    .. math:: G_i = \frac1m \sum_j H(X_j)
+              - \sum_v \frac{n_v}{n} \frac1{m-1} \sum_{j \ne i} H(X_j \mid X_i = v)
+
+    with probabilities smoothed as :math:`(n_{vj} + e/K_j) / (n_v + e)`. ``table`` holds the
+    potential of a state of a binary column, or nothing.
+    """
+    m = active.shape[0]
+    # Potentials of all other columns within every state of every column: `inner[offset[t] + x]`.
+    offset = np.zeros(m + 1, dtype=np.int64)
+    single = np.zeros(m, dtype=counts.dtype)
+    binary = True
+    mean = 0.0
+    for t in range(m):
+        v = active[t]
+        offset[t + 1] = offset[t] + sizes[v]
+        binary &= sizes[v] == 2
+        total = single_potential(XLOGX, counts, n, ptr[v], ptr[v + 1], ess / sizes[v])
+        mean += (math.log(n + ess) - total / (n + ess)) / m
+    inner = np.zeros(offset[m])
+    if binary:
+        zero = inner[:m]
+        one = inner[m:]
+        bit = ptr[active]
+        for t in range(m):
+            single[t] = counts[bit[t], bit[t]]
+        for s in range(m):
+            line = counts[bit[s]]
+            _add_binary(line, single[s], n, single, bit, 0, s, 0.5 * ess, table, zero, one)
+            _add_binary(line, single[s], n, single, bit, s + 1, m, 0.5 * ess, table, zero, one)
+        for t in range(m):
+            inside = expected_entropy(n - single[t], zero[t], n, m, ess)
+            inside += expected_entropy(single[t], one[t], n, m, ess)
+            gain[t] = mean - inside
+        return
+    none = table[:0]
+    for t in range(m):
+        i = active[t]
+        k_i = sizes[i]
+        lo = ptr[i]
+        free = np.empty(k_i, dtype=counts.dtype)
+        whole = np.empty(k_i, dtype=counts.dtype)
+        acc = inner[offset[t] : offset[t + 1]]
+        whole[0] = n
+        for x in range(1, k_i):
+            whole[x] = counts[lo + x - 1, lo + x - 1]
+            whole[0] -= whole[x]
+        for s in range(m):
+            if s == t:
+                continue
+            j = active[s]
+            a = ess / sizes[j]
+            tab = table if sizes[j] == 2 else none
+            for x in range(k_i):
+                free[x] = whole[x]
+            for b in range(ptr[j], ptr[j + 1]):
+                rest = counts[b, b]
+                for x in range(1, k_i):
+                    c = counts[lo + x - 1, b]
+                    rest -= c
+                    free[x] -= c
+                    acc[x] += look_up(XLOGX, c, a, tab)
+                free[0] -= rest
+                acc[0] += look_up(XLOGX, rest, a, tab)
+            for x in range(k_i):
+                acc[x] += look_up(XLOGX, free[x], a, tab)
+        gain[t] = mean
+        for x in range(k_i):
+            gain[t] -= expected_entropy(whole[x], acc[x], n, m, ess)
+
+
+@njit(cache=True, nogil=True)
+def expected_entropy(n_branch, total, n, m, ess):
+    """Mean entropy of the m - 1 other columns in a branch, times the branch's share of rows."""
+    if n_branch <= 0:
+        return 0.0
+    mean = math.log(n_branch + ess) - total / ((m - 1) * (n_branch + ess))
+    return n_branch / n * mean
+
+
+@njit(cache=True, nogil=True)
+def _add_binary(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
+    """Add the potentials of one binary column within the states of columns ``lo .. hi - 1``."""
+    for t in range(lo, hi):
+        n11 = line[bit[t]]
+        n_t = single[t]
+        one[t] += look_up(XLOGX, n11, a, table) + look_up(XLOGX, n_t - n11, a, table)
+        zero[t] += look_up(XLOGX, n_s - n11, a, table) + look_up(
+            XLOGX, n - n_s - n_t + n11, a, table
+        )
+
+
+@njit(cache=True, nogil=True)
+def branch_mask(bits, lo, hi, state, n, mask):
+    """Set the bits of the rows whose column (bits ``lo .. hi - 1``) holds ``state``."""
+    n_words = mask.shape[0]
+    if state > 0:
+        for w in range(n_words):
+            mask[w] = bits[lo + state - 1, w]
+        return
+    for w in range(n_words):
+        mask[w] = ~np.uint64(0)
+    for b in range(lo, hi):
+        for w in range(n_words):
+            mask[w] &= ~bits[b, w]
+    tail = n % 64
+    if tail:
+        mask[n_words - 1] &= (np.uint64(1) << np.uint64(tail)) - np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def masked_rows(rows, mask):
+    """The rows whose bit is set, in order."""
+    size = 0
+    for w in range(mask.shape[0]):
+        size += popcount(mask[w])
+    out = np.empty(size, dtype=rows.dtype)
+    i = 0
+    for w in range(mask.shape[0]):
+        word = mask[w]
+        while word:
+            out[i] = rows[64 * w + trailing_zeros(word)]
+            i += 1
+            word &= word - np.uint64(1)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def branch_rows(codes, rows, column, state):
+    """Positions in ``rows`` of the rows whose ``column`` holds ``state``, in order."""
+    out = np.empty(rows.shape[0], dtype=np.int64)
+    size = 0
+    for r in range(rows.shape[0]):
+        out[size] = r
+        size += codes[rows[r], column] == state
+    return out[:size]
+
+
+@njit(cache=True, nogil=True)
+def count_branch(codes, rows, weights, bits, layout, c, state, n_state, mask, counts):
+    """Pair counts of the rows in which column ``c`` of the layout holds ``state``."""
+    if weights.shape[0] > 0:
+        where = branch_rows(codes, rows, layout.columns[c], state)
+        count_weighted(
+            codes, rows[where], weights[where], layout.bit_column, layout.bit_state, counts
+        )
+        return
+    branch_mask(bits, layout.ptr[c], layout.ptr[c + 1], state, rows.shape[0], mask)
+    # Counting under a mask touches every word; packing the branch first costs about 3 words' worth
+    # of counting for every cell but leaves fewer words. Both measured, see benchmarks.
+    n_bits = layout.bit_column.shape[0]
+    pairs = 0.5 * n_bits * (n_bits + 1)
+    if pairs * mask.shape[0] < n_state * (3.0 * n_bits + pairs / 64.0):
+        count_masked_bits(bits, mask, counts)
+        return
+    inside = masked_rows(rows, mask)
+    packed = np.empty((n_bits, (inside.shape[0] + 63) // 64), dtype=np.uint64)
+    pack_rows(codes, inside, layout.bit_column, layout.bit_state, layout.adjacent, packed)
+    count_bits(packed, counts)
+
+
+@njit(cache=True, nogil=True)
+def evaluate_cuts(
+    codes, rows, weights, bits, counts, n, layout, active, candidates, rule,
+    ess, cut_ess, spread, cut_cost, table, table_ess, scores,
+):  # fmt: skip
+    """Worth of cutting on each of ``candidates``, with the best tree in every branch.
+
+    Returns the position of the best candidate (-1: none possible) with the counts, sizes, trees
+    and scores of its branches. Only the smaller branches are counted, the largest is what is left.
+    """
+    sizes = layout.sizes
+    ptr = layout.ptr
+    n_bits = counts.shape[0]
+    m_all = sizes.shape[0]
+    m = active.shape[0]
+    k_max = 2
+    for i in range(candidates.shape[0]):
+        k_max = max(k_max, sizes[candidates[i]])
+    # Two sets of results, the best so far and the one at work.
+    branch_counts = np.empty((2, k_max, n_bits, n_bits), dtype=counts.dtype)
+    branch_n = np.zeros((2, k_max), dtype=counts.dtype)
+    branch_parent = np.full((2, k_max, m_all), -1, dtype=np.int64)
+    branch_order = np.full((2, k_max, m - 1), -1, dtype=np.int64)
+    branch_score = np.zeros((2, k_max))
+    mask = np.empty(bits.shape[1], dtype=np.uint64)
+    none = table[:0]
+    remaining = np.empty(m - 1, dtype=np.int64)
+    work = 0
+    best = -1
+    best_score = -np.inf
+    for i in range(candidates.shape[0]):
+        c = candidates[i]
+        scores[i] = -np.inf
+        k = sizes[c]
+        largest = 0
+        empty = False
+        branch_n[work, 0] = n
+        for state in range(1, k):
+            b = ptr[c] + state - 1
+            branch_n[work, state] = counts[b, b]
+            branch_n[work, 0] -= counts[b, b]
+        for state in range(k):
+            empty |= branch_n[work, state] <= 0
+            if branch_n[work, state] > branch_n[work, largest]:
+                largest = state
+        if empty:
+            continue
+        rest = branch_counts[work, largest]
+        rest[:, :] = counts
+        for state in range(k):
+            if state != largest:
+                part = branch_counts[work, state]
+                count_branch(
+                    codes, rows, weights, bits, layout, c, state, branch_n[work, state], mask, part
+                )
+                for b in range(n_bits):
+                    for d in range(n_bits):
+                        rest[b, d] -= part[b, d]
+        r = 0
+        for t in range(m):
+            if active[t] != c:
+                remaining[r] = active[t]
+                r += 1
+        child_ess = ess / k if spread else ess
+        tab = table if child_ess == table_ess else none
+        total = -potential(rule.judge, n, cut_ess) - rule.parameter_cost * (k - 1) - cut_cost
+        for state in range(k):
+            n_state = branch_n[work, state]
+            total += potential(rule.judge, n_state, cut_ess / k)
+            grow_tree(
+                rule, branch_counts[work, state], n_state, sizes, ptr, remaining, child_ess, tab,
+                branch_parent[work, state], branch_order[work, state],
+            )  # fmt: skip
+            branch_score[work, state] = judge_tree(
+                rule, branch_counts[work, state], n_state, sizes, ptr, remaining, child_ess,
+                branch_parent[work, state],
+            )  # fmt: skip
+            total += branch_score[work, state]
+        scores[i] = total
+        if total > best_score:
+            best_score = total
+            best = i
+            work = 1 - work
+    done = 1 - work
+    return (
+        best, best_score, branch_counts[done], branch_n[done], branch_parent[done],
+        branch_order[done], branch_score[done],
+    )  # fmt: skip

@@ -1,0 +1,100 @@
+"""From the small mutable objects of the search to the frozen circuit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayescut._typing import FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION
+from bayescut.data.domains import Domains
+from bayescut.learn.cutset import Node
+
+
+def freeze_cutset(root: Node, domains: Domains) -> Circuit:
+    """Turn a grown cutset network into a circuit of decisions over junction leaves.
+
+    Parameters
+    ----------
+    root : Node
+        A grown network.
+    domains : Domains
+        The states of all columns.
+
+    Returns
+    -------
+    Circuit
+        Deterministic, smooth and decomposable; one node per node of the network.
+    """
+    nodes = list(root.walk())[::-1]  # children before parents
+    index = {id(node): i for i, node in enumerate(nodes)}
+    sizes = domains.n_states
+    kind: list[int] = []
+    var: list[int] = []
+    children: list[int] = []
+    log_weights: list[FloatArray] = []
+    columns: list[IntArray] = []
+    hosts, parents, tables, n_parents = [], [], [], []
+    n_families, n_edges, params, n_params = [], [], [], []
+    first = 0
+    for node in nodes:
+        leaf = node.leaf
+        n_edges.append(len(node.children))
+        n_params.append(0)
+        n_families.append(0)
+        if leaf is None:
+            assert node.cut is not None and node.log_weight is not None
+            kind.append(DECISION)
+            var.append(node.cut)
+            children.extend(index[id(child)] for child in node.children)
+            log_weights.append(node.log_weight)
+        elif len(leaf.columns) == 1:
+            kind.append(CATEGORICAL)
+            var.append(int(leaf.columns[0]))
+            params.append(leaf.tables)
+            n_params[-1] = len(leaf.tables)
+        else:
+            kind.append(JUNCTION)
+            var.append(-1)
+            n_families[-1] = len(leaf.columns)
+            columns.append(leaf.columns)
+            hosts.append(np.where(leaf.hosts >= 0, leaf.hosts + first, -1))
+            n_parents.append(np.diff(leaf.parent_ptr))
+            parents.append(leaf.parents)
+            tables.append(leaf.tables)
+            first += len(leaf.columns)
+
+    fam_var = _join(columns, np.int32)
+    parent_count = _join(n_parents, np.int64)
+    fam_parent = _join(parents, np.int32)
+    parent_ptr = _pointers(parent_count)
+    # Cells of a family: its own states times those of its parents.
+    cells = sizes[fam_var].astype(np.int64)
+    owner = np.repeat(np.arange(len(fam_var)), parent_count)
+    np.multiply.at(cells, owner, sizes[fam_parent])
+    return Circuit(
+        kind=np.array(kind, dtype=np.uint8),
+        var=np.array(var, dtype=np.int32),
+        state=np.full(len(nodes), -1, dtype=np.int32),
+        child_ptr=_pointers(n_edges),
+        child=np.array(children, dtype=np.int32),
+        log_weight=_join(log_weights, np.float64),
+        param_ptr=_pointers(n_params),
+        param=_join(params, np.float64),
+        fam_ptr=_pointers(n_families),
+        fam_var=fam_var,
+        fam_host=_join(hosts, np.int32),
+        fam_parent_ptr=parent_ptr,
+        fam_parent=fam_parent,
+        fam_table_ptr=_pointers(cells),
+        fam_table=_join(tables, np.float64),
+        domains=domains,
+    )
+
+
+def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype=dtype)
+
+
+def _pointers(lengths: list[int] | IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))]).astype(np.int64)

@@ -1,0 +1,144 @@
+r"""Functions of a count: the one form every score in this library takes.
+
+A *potential* turns the counts :math:`n_c` of a table of C cells, whose equivalent sample size e is
+spread evenly, into :math:`\Phi = \sum_c \varphi(n_c, e / C)`, with one of
+
+=============  ========================================================  =========================
+``XLOGX``      :math:`\varphi(k, a) = (k + a) \ln (k + a)`                smoothed entropies
+``LGAMMA``     :math:`\varphi(k, a) = \ln\Gamma(k + a) - \ln\Gamma(a)`    Bayes-Dirichlet
+``LOGLIK``     :math:`\varphi(k, a) = k \ln (k + a)`                      smoothed log-likelihood
+=============  ========================================================  =========================
+
+A variable with parents then scores :math:`\Phi(\text{family}) - \Phi(\text{parents})`, a cut
+:math:`\Phi(\text{cut variable}) - \Phi(\text{one cell})`, and an edge u - v of a tree is worth
+:math:`\Phi(uv) - \Phi(u) - \Phi(v) + \Phi(\text{one cell})` more than independence. With ``XLOGX``
+that is :math:`(n + e)` times the mutual information of the smoothed tables.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numba.core import types
+from numba.extending import overload
+
+from bayescut._typing import FloatArray, IntArray
+
+XLOGX = 0
+LGAMMA = 1
+LOGLIK = 2
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True)
+def log_gamma(x: float) -> float:
+    """``lnΓ(x)`` for x > 0: Stirling's series, shifted to x >= 8 (error below 1e-14 relative).
+
+    About 10 ns where ``math.lgamma`` takes 30 ns.
+    """
+    shift = 0.0
+    if x < 8.0:
+        shift = math.log(
+            x * (x + 1.0) * (x + 2.0) * (x + 3.0) * (x + 4.0) * (x + 5.0) * (x + 6.0) * (x + 7.0)
+        )
+        x += 8.0
+    inverse = 1.0 / x
+    square = inverse * inverse
+    series = inverse * (
+        1.0 / 12.0
+        - square
+        * (
+            1.0 / 360.0
+            - square
+            * (
+                1.0 / 1260.0
+                - square * (1.0 / 1680.0 - square * (1.0 / 1188.0 - square * 691.0 / 360360.0))
+            )
+        )
+    )
+    return (x - 0.5) * math.log(x) - x + _HALF_LOG_2PI + series - shift
+
+
+@njit(cache=True, nogil=True)
+def potential(kind, k, a):
+    """``φ(k, a)`` of one cell, straight from its definition."""
+    if kind == LGAMMA:
+        return log_gamma(k + a) - log_gamma(a) if k > 0 else 0.0
+    x = k + a
+    if x <= 0.0:
+        return 0.0
+    return x * math.log(x) if kind == XLOGX else k * math.log(x)
+
+
+def _look_up(kind, k, a, table):
+    """``φ(k, a)``, from the table if the count is a tabulated integer."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_look_up)
+def _look_up_overload(kind, k, a, table):
+    if isinstance(k, types.Integer):
+
+        def by_table(kind, k, a, table):
+            index = np.uint64(k)
+            return table[index] if index < np.uint64(table.size) else potential(kind, k, a)
+
+        return by_table
+
+    def direct(kind, k, a, table):
+        # A weighted count found by subtraction may round to just below zero.
+        return potential(kind, max(k, 0.0), a)
+
+    return direct
+
+
+@njit(cache=True, nogil=True)
+def look_up(kind, k, a, table):
+    """``φ(k, a)``, from the table if the count is a tabulated integer."""
+    return _look_up(kind, k, a, table)
+
+
+@njit(cache=True, nogil=True)
+def fill_table(kind, a, table):
+    """Tabulate ``φ(0, a), φ(1, a), ...``; ``LGAMMA`` by ``φ(k + 1) - φ(k) = ln(k + a)``.
+
+    The recurrence is restarted every 64 entries so that rounding cannot pile up.
+    """
+    for k in range(table.size):
+        if kind == LGAMMA and k % 64 != 0:
+            table[k] = table[k - 1] + math.log(k - 1 + a)
+        else:
+            table[k] = potential(kind, k, a)
+
+
+class PotentialTables:
+    """Tables of ``φ(k, a)`` for k = 0 .. n, made once per (kind, a) and shared by all nodes.
+
+    Examples
+    --------
+    >>> tables = PotentialTables()
+    >>> float(tables.get(XLOGX, 1.0, 3)[1])  # 2 ln 2
+    1.3862943611198906
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[int, float], FloatArray] = {}
+
+    def get(self, kind: int, a: float, n: int) -> FloatArray:
+        """Return a table that covers counts 0 .. ``n`` at least."""
+        table = self._tables.get((kind, a))
+        if table is None or table.size <= n:
+            table = np.empty(n + 1, dtype=np.float64)
+            fill_table(kind, a, table)
+            self._tables[kind, a] = table
+        return table
+
+
+def total_potential(kind: int, counts: FloatArray | IntArray, ess: float) -> float:
+    """Sum of ``φ`` over the cells of a table, with ``ess`` spread evenly over them."""
+    counts = np.asarray(counts)
+    a = ess / counts.size
+    return float(sum(potential(kind, float(k), a) for k in counts.ravel()))
