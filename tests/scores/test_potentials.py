@@ -14,6 +14,8 @@ from bayescut.scores.potentials import (
     PotentialTables,
     log_gamma,
     potential,
+    smooth_log,
+    smooth_xlogx,
     total_potential,
 )
 
@@ -37,6 +39,14 @@ def test_tables_agree_with_the_definition(kind, a):
     for k in [0, 1, 2, 63, 64, 65, 700, 5000]:
         assert table[k] == pytest.approx(exact(k), rel=1e-12, abs=1e-12)
         assert potential(kind, k, a) == pytest.approx(exact(k), rel=1e-12, abs=1e-12)
+
+
+def test_smooth_logarithms():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([10.0 ** rng.uniform(-12, 9, 5000), rng.uniform(0.5, 2.0, 5000), [1.0]])
+    found = np.array([smooth_log(v) for v in x])
+    np.testing.assert_allclose(found, np.log(x), rtol=3e-15, atol=5e-16)
+    assert smooth_xlogx(0.0) == 0.0
 
 
 def test_tables_grow_and_are_shared():

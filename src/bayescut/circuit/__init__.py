@@ -2,6 +2,8 @@
 
 from bayescut.circuit import build
 from bayescut.circuit._model import Circuit
+from bayescut.circuit.expansion import expand
+from bayescut.circuit.flows import Flows
 from bayescut.circuit.properties import Properties
 
-__all__ = ["Circuit", "Properties", "build"]
+__all__ = ["Circuit", "Flows", "Properties", "build", "expand"]

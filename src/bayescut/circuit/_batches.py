@@ -64,7 +64,8 @@ def read_evidence(
             array = encode(codes, domains, allow_missing=True)
     if array.ndim != 2 or array.shape[1] != n_variables:
         raise DataError(
-            f"Expected a table with {n_variables} columns, one per variable; got shape {array.shape}."
+            f"Expected a table with {n_variables} columns, one per variable; "
+            f"got shape {array.shape}."
         )
     n = len(array)
     mask = np.empty((1, 0), dtype=np.bool_)
@@ -131,12 +132,12 @@ def join_table(circuit: Circuit, codes: CodeArray, values: FloatArray) -> NDArra
 class Rows:
     """The rows of a query, read chunk by chunk into the form of the kernels."""
 
+    most = CHUNK
+
     def __init__(self, circuit: Circuit, evidence: Evidence) -> None:
         self.circuit = circuit
         self.evidence = evidence
-        self._rows = np.empty(
-            (min(CHUNK, evidence.n_rows), len(circuit.domains)), dtype=np.uint16
-        )
+        self._rows = np.empty((min(CHUNK, evidence.n_rows), len(circuit.domains)), dtype=np.uint16)
         self._unknown = np.empty(len(self._rows), dtype=np.int64)
 
     def read(self, start: int, stop: int) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:

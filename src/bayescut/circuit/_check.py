@@ -34,7 +34,7 @@ def freeze(name: str, values: Any, dtype: type) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
         raise CircuitError(f"{name} must be one-dimensional, not of shape {array.shape}.")
-    target = np.dtype(dtype)
+    target: np.dtype[Any] = np.dtype(dtype)
     if array.size == 0:
         array = array.astype(target)
     elif target.kind in "ui":
@@ -137,7 +137,9 @@ def _check_nodes(circuit: Circuit) -> None:
         circuit, owner, ~weighted & (circuit.log_weight != 0), "product edges have log weight 0."
     )
     bad = _unnormalised(circuit.log_weight, circuit.child_ptr)
-    _refuse(circuit, inner & (kind != PRODUCT) & bad, "its weights must be probabilities summing to 1.")
+    _refuse(
+        circuit, inner & (kind != PRODUCT) & bad, "its weights must be probabilities summing to 1."
+    )
 
     counts = np.diff(circuit.param_ptr)
     expected = np.where(kind == CATEGORICAL, sizes, np.where(kind == GAUSSIAN, 2, 0))
@@ -153,9 +155,7 @@ def _check_nodes(circuit: Circuit) -> None:
         _refuse(circuit, bad, "it needs a finite mean and a positive, finite standard deviation.")
 
 
-def _refuse_at(
-    circuit: Circuit, owner: IntArray, bad: NDArray[np.bool_], message: str
-) -> None:
+def _refuse_at(circuit: Circuit, owner: IntArray, bad: NDArray[np.bool_], message: str) -> None:
     if bad.any():
         at_node = np.zeros(len(circuit.kind), dtype=bool)
         at_node[owner[bad]] = True

@@ -179,6 +179,16 @@ def fill(
 
 
 @njit(cache=True, nogil=True)
+def _add_moments(sums: FloatArray, flow: float, mean: float, variance: float) -> None:
+    """Update [weight, mean, squared deviations] as Welford does: plain sums of squares would lose
+    the variance of numbers far from zero."""
+    sums[0] += flow
+    step = mean - sums[1]
+    sums[1] += step * (flow / sums[0])
+    sums[2] += flow * (variance + step * (mean - sums[1]))
+
+
+@njit(cache=True, nogil=True)
 def _spread_input(
     plan: Plan,
     ws: Workspace,
@@ -209,15 +219,9 @@ def _spread_input(
         x = value[v] if state < RESTRICTED else plan.param[start]
         variance = 0.0 if state < RESTRICTED else plan.param[start + 1] ** 2
         if len(moment) > 0:
-            moment[v, 0] += flow * x
-            moment[v, 1] += flow * (variance + x * x)
-        if len(statistic) > 0 and flow > 0.0:
-            # Welford's update: a sum of squares would lose the variance of shifted data.
-            weight = statistic[node, 0] + flow
-            step = x - statistic[node, 1]
-            statistic[node, 0] = weight
-            statistic[node, 1] += step * (flow / weight)
-            statistic[node, 2] += flow * (variance + step * (x - statistic[node, 1]))
+            _add_moments(moment[v], flow, x, variance)
+        if len(statistic) > 0:
+            _add_moments(statistic[node], flow, x, variance)
         return
     if state < RESTRICTED:
         if len(param_flow) > 0:
@@ -253,13 +257,16 @@ def spread(
     """Add up posteriors over a block of rows; return its first impossible row, or -1.
 
     Outputs with no entries are left alone: ``marginals`` (row, state of any variable) and
-    ``moments`` (row, variable, [E x, E x²]) are per row, the others sum over rows: ``edge_flow``,
-    ``table_flow`` (cells of junction families), ``param_flow`` (states of categorical inputs) and
-    ``statistic`` (node, [weight, mean, squared deviations]) of Gaussian inputs.
+    ``moments`` (row, variable, [weight, mean, squared deviations]) are per row, the others sum over
+    rows: ``edge_flow``, ``table_flow`` (cells of junction families), ``param_flow`` (states of
+    categorical inputs) and ``statistic`` (node, [weight, mean, squared deviations]) of Gaussians.
     """
     m = len(plan.n_states)
     want_edges = len(edge_flow) > 0
     for r in range(len(unknown)):
+        weight = sample_weight[start + r] if len(sample_weight) > 0 else 1.0
+        if weight == 0.0:
+            continue
         if unknown[r] < 0:
             return start + r
         row = rows[r]
@@ -275,7 +282,6 @@ def spread(
         total = upward(plan, ws, root, row, mask, value, False)
         if total == -np.inf:
             return start + r
-        weight = sample_weight[start + r] if len(sample_weight) > 0 else 1.0
         reached = ws.clock[1]
         for i in range(reached):
             ws.flow[ws.order[i]] = 0.0

@@ -133,9 +133,7 @@ def leaf_rows(plan: Plan, node: int, rows: CodeArray, which: IntArray, out: Floa
 
 
 @njit(cache=True, nogil=True)
-def _bases(
-    parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArray
-) -> int:
+def _bases(parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArray) -> int:
     """List the bases of a family that the evidence leaves open; return how many there are."""
     base = np.uint32(0)
     for j in range(begin, end):

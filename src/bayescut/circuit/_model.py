@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import queries
 from bayescut.circuit._check import check_circuit, freeze
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, GAUSSIAN, NAMES, SUM
 from bayescut.circuit._plan import Plan, Sizes, depth_of, make_plan, sizes
+from bayescut.circuit.flows import Flows, entropy, flows
 from bayescut.circuit.properties import (
     Properties,
     check_properties,
@@ -83,8 +84,9 @@ class Circuit:
     Examples
     --------
     >>> from bayescut.circuit import build
-    >>> rain = build.decision(0, [0.8, 0.2], build.categorical(1, [0.9, 0.1]),
-    ...                       build.categorical(1, [0.3, 0.7]))
+    >>> rain = build.decision(
+    ...     0, [0.8, 0.2], build.categorical(1, [0.9, 0.1]), build.categorical(1, [0.3, 0.7])
+    ... )
     >>> circuit = build.circuit(rain, [2, 2])
     >>> circuit
     Circuit(2 variables, 3 nodes, 3 parameters, depth 1: 1 decision, 2 categorical)
@@ -223,7 +225,9 @@ class Circuit:
 
     def __repr__(self) -> str:
         counts = np.bincount(self.kind, minlength=len(NAMES))
-        kinds = ", ".join(f"{count} {name}" for count, name in zip(counts, NAMES, strict=True) if count)
+        kinds = ", ".join(
+            f"{count} {name}" for count, name in zip(counts, NAMES, strict=True) if count
+        )
         return (
             f"Circuit({len(self.domains)} variables, {self.n_nodes} nodes, "
             f"{self.n_parameters} parameters, depth {self.depth}: {kinds})"
@@ -279,3 +283,92 @@ class Circuit:
         return queries.sample_conditional(
             self, codes, random_state, allowed=allowed, values=values, n_jobs=n_jobs
         )
+
+    def conditional_log_likelihood(
+        self,
+        query: Any,
+        evidence: Any,
+        allowed: ArrayLike | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> FloatArray:
+        """log p(query | evidence) of each row.
+
+        See :func:`bayescut.circuit.queries.conditional_log_likelihood`.
+        """
+        return queries.conditional_log_likelihood(self, query, evidence, allowed, n_jobs=n_jobs)
+
+    def marginals(
+        self,
+        codes: Any,
+        allowed: ArrayLike | None = None,
+        *,
+        values: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> FloatArray:
+        """Posterior of every variable; see :func:`bayescut.circuit.queries.marginals`."""
+        return queries.marginals(self, codes, allowed, values=values, n_jobs=n_jobs)
+
+    def moments(
+        self,
+        codes: Any,
+        allowed: ArrayLike | None = None,
+        *,
+        values: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> queries.Moments:
+        """Moments of continuous variables; see :func:`bayescut.circuit.queries.moments`."""
+        return queries.moments(self, codes, allowed, values=values, n_jobs=n_jobs)
+
+    def expectation(
+        self,
+        codes: Any,
+        functions: Mapping[int, ArrayLike] | Sequence[ArrayLike],
+        allowed: ArrayLike | None = None,
+        *,
+        values: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> FloatArray:
+        """Posterior expectations; see :func:`bayescut.circuit.queries.expectation`."""
+        return queries.expectation(self, codes, functions, allowed, values=values, n_jobs=n_jobs)
+
+    def mpe(
+        self,
+        codes: Any,
+        allowed: ArrayLike | None = None,
+        *,
+        values: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray[Any], FloatArray]:
+        """Most probable explanations; see :func:`bayescut.circuit.queries.mpe`."""
+        return queries.mpe(self, codes, allowed, values=values, n_jobs=n_jobs)
+
+    def flows(
+        self,
+        codes: Any,
+        sample_weight: ArrayLike | None = None,
+        allowed: ArrayLike | None = None,
+        *,
+        values: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> Flows:
+        """Return expected counts of edges and table cells; see :func:`bayescut.circuit.flows`."""
+        return flows(self, codes, sample_weight, allowed, values=values, n_jobs=n_jobs)
+
+    def entropy(self) -> float:
+        """Entropy in nats; see :func:`bayescut.circuit.entropy`."""
+        return entropy(self)
+
+    # ---------------------------------------------------------------- other forms
+
+    def expand(self) -> Circuit:
+        """Turn decisions and junctions into plain sums; see :func:`bayescut.circuit.expand`."""
+        from bayescut.circuit.expansion import expand
+
+        return expand(self)
+
+    def draw(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the circuit; see :func:`bayescut.circuit.draw`."""
+        from bayescut.circuit.drawing import draw
+
+        return draw(self, ax, **options)

@@ -398,4 +398,13 @@ def evaluate(
                     )
 
 
-__all__ = ["BLOCK", "begin_pass", "edges", "evaluate", "is_closed", "read_rows", "shortcut", "upward"]
+__all__ = [
+    "BLOCK",
+    "begin_pass",
+    "edges",
+    "evaluate",
+    "is_closed",
+    "read_rows",
+    "shortcut",
+    "upward",
+]

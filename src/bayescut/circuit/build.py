@@ -110,8 +110,9 @@ def junction(families: Iterable[tuple[int, Sequence[int], ArrayLike]]) -> Node:
     --------
     >>> from bayescut.circuit import build
     >>> exclusive_or = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
-    >>> leaf = build.junction([(0, [], [0.5, 0.5]), (1, [0], [[0.5, 0.5], [0.5, 0.5]]),
-    ...                        (2, [0, 1], exclusive_or)])
+    >>> leaf = build.junction(
+    ...     [(0, [], [0.5, 0.5]), (1, [0], [[0.5, 0.5], [0.5, 0.5]]), (2, [0, 1], exclusive_or)]
+    ... )
     >>> build.circuit(leaf, [2, 2, 2]).n_parameters
     7
     """
@@ -152,7 +153,7 @@ def chow_liu(
     if not len(tables) == len(names) == m:
         raise CircuitError("parents, tables and variables must have the same length.")
     below: list[list[int]] = [[] for _ in range(m)]
-    waiting = []
+    waiting: list[int] = []
     for position, parent in enumerate(parents):
         if not -1 <= parent < m:
             raise CircuitError(f"Position {position}: there is no position {parent}.")

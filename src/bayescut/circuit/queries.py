@@ -12,21 +12,35 @@ All logarithms are natural.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit._batches import Evidence, Rows, in_chunks, join_table, read_evidence
-from bayescut.circuit._downward import fill
+from bayescut.circuit._downward import fill, spread
 from bayescut.circuit._plan import Workspace, make_workspace
 from bayescut.circuit._upward import evaluate
 from bayescut.data.domains import code_dtype, missing_code
-from bayescut.exceptions import ZeroProbabilityError
+from bayescut.exceptions import DataError, ZeroProbabilityError
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
+
+__all__ = [
+    "Moments",
+    "conditional_log_likelihood",
+    "expectation",
+    "log_likelihood",
+    "marginals",
+    "moments",
+    "mpe",
+    "node_log_likelihood",
+    "sample",
+    "sample_conditional",
+]
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -50,8 +64,9 @@ def log_likelihood(
     >>> from bayescut.circuit import build
     >>> from bayescut.circuit.queries import log_likelihood
     >>> nan = float("nan")
-    >>> circuit = build.circuit(build.chow_liu([-1, 0], [[0.4, 0.6], [[0.9, 0.1], [0.2, 0.8]]]),
-    ...                         [2, 2])
+    >>> circuit = build.circuit(
+    ...     build.chow_liu([-1, 0], [[0.4, 0.6], [[0.9, 0.1], [0.2, 0.8]]]), [2, 2]
+    ... )
     >>> np.exp(log_likelihood(circuit, [[0, 1], [nan, 1], [nan, nan]])).round(4)
     array([0.04, 0.52, 1.  ])
     """
@@ -122,7 +137,221 @@ def sample_conditional(
     """
     evidence = _evidence(circuit, codes, allowed, values)
     seeds = _generator(random_state).integers(2**64, size=evidence.n_rows, dtype=np.uint64)
-    return _complete(circuit, evidence, False, seeds, n_jobs)
+    return join_table(circuit, *_complete(circuit, evidence, False, seeds, n_jobs))
+
+
+def conditional_log_likelihood(
+    circuit: Circuit,
+    query: Any,
+    evidence: Any,
+    allowed: ArrayLike | None = None,
+    *,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    r"""Log-probability of the observed part of each query row given an evidence row.
+
+    .. math:: \log p(q \mid e) = \log p(q, e) - \log p(e)
+
+    Query and evidence are partial rows; either may be a single row for all rows of the other. A
+    query that contradicts its evidence gives −inf, evidence of probability zero an error.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> nan = float("nan")
+    >>> circuit = build.circuit(
+    ...     build.chow_liu([-1, 0], [[0.4, 0.6], [[0.9, 0.1], [0.2, 0.8]]]), [2, 2]
+    ... )
+    >>> np.exp(circuit.conditional_log_likelihood([[1, nan]], [[nan, 1], [nan, 0]])).round(4)
+    array([0.9231, 0.25  ])
+    """
+    circuit.require()
+    asked = read_evidence(circuit, query)
+    given = read_evidence(circuit, evidence)
+    if asked.n_rows != given.n_rows and 1 not in (asked.n_rows, given.n_rows):
+        raise DataError(f"{asked.n_rows} rows of queries but {given.n_rows} rows of evidence.")
+    dtype = code_dtype(circuit.domains)
+    codes = [
+        np.where(e.codes == missing_code(e.codes.dtype), missing_code(dtype), e.codes)
+        for e in (asked, given)
+    ]
+    in_query, in_evidence = (c != missing_code(dtype) for c in codes)
+    both = in_query & in_evidence
+    conflict = both & (codes[0] != codes[1])
+    joint = np.where(in_query, codes[0], codes[1]).astype(dtype)
+    values = None
+    if asked.values.shape[1]:
+        conflict |= both & (circuit.domains.n_states == 0) & (asked.values != given.values)
+        values = np.where(in_query, asked.values, given.values)
+    # One row of evidence for many queries is evaluated once.
+    below = log_likelihood(
+        circuit,
+        given.codes,
+        allowed,
+        values=given.values if values is not None else None,
+        n_jobs=n_jobs,
+    )
+    refuse_impossible(int(np.argmin(below)) if np.any(below == -np.inf) else -1)
+    above = log_likelihood(circuit, joint, allowed, values=values, n_jobs=n_jobs)
+    return np.where(conflict.any(axis=1), -np.inf, above - below)
+
+
+def marginals(
+    circuit: Circuit,
+    codes: Any,
+    allowed: ArrayLike | None = None,
+    *,
+    values: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    r"""Posterior of every variable given each row: :math:`p(X_v = k \mid e)`.
+
+    Returns
+    -------
+    array of shape (n, sum of the numbers of states)
+        The states of variable v are the columns ``domains.offsets[v]:domains.offsets[v + 1]``.
+        Observed variables are one-hot. Continuous variables have no columns, see :func:`moments`.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> circuit = build.circuit(
+    ...     build.chow_liu([-1, 0], [[0.4, 0.6], [[0.9, 0.1], [0.2, 0.8]]]), [2, 2]
+    ... )
+    >>> circuit.marginals([[float("nan"), 1]]).round(4)
+    array([[0.0769, 0.9231, 0.    , 1.    ]])
+    """
+    evidence = _evidence(circuit, codes, allowed, values)
+    n_columns = int(circuit.domains.n_states.sum())
+    out = np.zeros((evidence.n_rows, n_columns))
+    _spread_rows(circuit, evidence, out, np.empty((1, 0, 3)), n_jobs)
+    return out
+
+
+class Moments(NamedTuple):
+    """Posterior mean and variance of the continuous variables, one column each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+def moments(
+    circuit: Circuit,
+    codes: Any,
+    allowed: ArrayLike | None = None,
+    *,
+    values: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Moments:
+    """Posterior mean and variance of the continuous variables given each row.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> node = build.weighted_sum([0.5, 0.5], build.gaussian(0, -1, 1), build.gaussian(0, 3, 1))
+    >>> build.circuit(node, [0]).moments([[float("nan")]])
+    Moments(mean=array([[1.]]), variance=array([[5.]]))
+    """
+    evidence = _evidence(circuit, codes, allowed, values)
+    out = np.zeros((evidence.n_rows, len(circuit.domains), 3))
+    _spread_rows(circuit, evidence, np.empty((1, 0)), out, n_jobs)
+    out = out[:, circuit.domains.n_states == 0]
+    return Moments(out[:, :, 1].copy(), out[:, :, 2] / out[:, :, 0])
+
+
+def expectation(
+    circuit: Circuit,
+    codes: Any,
+    functions: Mapping[int, ArrayLike] | Sequence[ArrayLike],
+    allowed: ArrayLike | None = None,
+    *,
+    values: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    r"""Posterior expectation of functions of single variables: :math:`E[f_v(X_v) \mid e]`.
+
+    Parameters
+    ----------
+    functions : mapping from variable to array, or one array for each variable
+        ``functions[v][k]`` is the value of the function at state k of variable v.
+
+    Returns
+    -------
+    array of shape (n, len(functions))
+        One column for each function, in their order. Powers of the state give moments.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> dice = build.circuit(build.categorical(0, [1 / 6] * 6), [6])
+    >>> dice.expectation([[float("nan")]], {0: [1, 2, 3, 4, 5, 6]})
+    array([[3.5]])
+    """
+    posterior = marginals(circuit, codes, allowed, values=values, n_jobs=n_jobs)
+    domains = circuit.domains
+    if not isinstance(functions, Mapping):
+        if len(functions) != len(domains):
+            raise DataError(f"{len(domains)} variables but {len(functions)} functions.")
+        functions = dict(enumerate(functions))
+    out = np.empty((len(posterior), len(functions)))
+    for column, (v, table) in enumerate(functions.items()):
+        if not 0 <= v < len(domains):
+            raise DataError(f"There is no variable {v}.")
+        if domains.n_states[v] == 0:
+            raise DataError(f"Variable {v} is continuous: use `moments`.")
+        numbers = np.asarray(table, dtype=np.float64)
+        if numbers.shape != (domains.n_states[v],):
+            raise DataError(
+                f"The function of variable {v} needs {domains.n_states[v]} values, "
+                f"not shape {numbers.shape}."
+            )
+        states = posterior[:, domains.offsets[v] : domains.offsets[v + 1]]
+        # A state of probability zero counts nothing, whatever the function says there.
+        with np.errstate(invalid="ignore"):
+            out[:, column] = np.where(states > 0, states * numbers, 0.0).sum(axis=1)
+    return out
+
+
+def mpe(
+    circuit: Circuit,
+    codes: Any,
+    allowed: ArrayLike | None = None,
+    *,
+    values: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> tuple[NDArray[Any], FloatArray]:
+    r"""Complete each row by its most probable explanation.
+
+    .. math:: \arg\max_{x \text{ agrees with } e} p(x)
+
+    Exact if the circuit is deterministic (``circuit.properties.deterministic``). On other
+    circuits, mixtures above all, the completion is the usual approximation that replaces sums by
+    maxima, hence the best completion of the best single component; its value is nevertheless
+    exact. Ties go to the smaller state.
+
+    Returns
+    -------
+    completed : array (n, m)
+        The rows with every variable filled in.
+    log_value : array (n,)
+        log p(completed) under the circuit.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> node = build.decision(
+    ...     0, [0.6, 0.4], build.categorical(1, [0.5, 0.5]), build.categorical(1, [0.1, 0.9])
+    ... )
+    >>> rows, value = build.circuit(node, [2, 2]).mpe([[float("nan"), float("nan")]])
+    >>> rows, np.exp(value).round(4)
+    (array([[1, 1]], dtype=uint8), array([0.36]))
+    """
+    evidence = _evidence(circuit, codes, allowed, values)
+    seeds = np.empty(0, dtype=np.uint64)
+    completed, reals = _complete(circuit, evidence, True, seeds, n_jobs)
+    given = reals if reals.shape[1] else None
+    log_value = log_likelihood(circuit, completed, values=given, n_jobs=n_jobs)
+    return join_table(circuit, completed, reals), log_value
 
 
 def _evidence(
@@ -179,7 +408,7 @@ def _complete(
     maximise: bool,
     seeds: NDArray[np.uint64],
     n_jobs: int | None,
-) -> NDArray[Any]:
+) -> tuple[CodeArray, FloatArray]:
     codes = evidence.codes.copy()
     values = evidence.values.copy()
 
@@ -187,9 +416,7 @@ def _complete(
         workspace = make_workspace(circuit.sizes)
         return Rows(circuit, evidence), workspace, np.zeros(1, dtype=np.uint64)
 
-    def work(
-        scratch: tuple[Rows, Workspace, NDArray[np.uint64]], begin: int, end: int
-    ) -> None:
+    def work(scratch: tuple[Rows, Workspace, NDArray[np.uint64]], begin: int, end: int) -> None:
         rows, workspace, random = scratch
         states, unknown = rows.read(begin, end)
         bad = fill(
@@ -205,19 +432,54 @@ def _complete(
             seeds,
             random,
         )
-        _refuse_impossible(bad)
+        refuse_impossible(bad)
         codes[begin:end] = states
 
     in_chunks(evidence.n_rows, n_jobs, prepare, work)
-    return join_table(circuit, codes, values)
+    return codes, values
 
 
-def _refuse_impossible(row: int) -> None:
+def _spread_rows(
+    circuit: Circuit,
+    evidence: Evidence,
+    marginal: FloatArray,
+    moment: FloatArray,
+    n_jobs: int | None,
+) -> None:
+    nothing = np.empty(0)
+
+    def prepare() -> tuple[Rows, Workspace]:
+        return Rows(circuit, evidence), make_workspace(circuit.sizes)
+
+    def work(scratch: tuple[Rows, Workspace], begin: int, end: int) -> None:
+        rows, workspace = scratch
+        states, unknown = rows.read(begin, end)
+        bad = spread(
+            circuit.plan,
+            workspace,
+            circuit.root,
+            states,
+            unknown,
+            evidence.allowed,
+            evidence.values,
+            begin,
+            nothing,
+            marginal,
+            moment,
+            nothing,
+            nothing,
+            nothing,
+            np.empty((0, 3)),
+        )
+        refuse_impossible(bad)
+
+    in_chunks(evidence.n_rows, n_jobs, prepare, work)
+
+
+def refuse_impossible(row: int) -> None:
+    """Raise :class:`ZeroProbabilityError` if a kernel has stopped at a row."""
     if row >= 0:
         raise ZeroProbabilityError(
             f"The evidence in row {row} has probability zero under the model, "
             "so nothing can be conditioned on it."
         )
-
-
-__all__ = ["log_likelihood", "node_log_likelihood", "sample", "sample_conditional"]

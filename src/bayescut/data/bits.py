@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
+from bayescut._kernels import kernel
 from bayescut._typing import BitArray, CodeArray, IntArray
 
 
@@ -91,7 +91,7 @@ def bit_layout(columns: IntArray, sizes: IntArray) -> BitLayout:
     return BitLayout(columns, sizes, ptr, bit_column, bit_state, binary, adjacent)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_rows(codes, rows, bit_column, bit_state, adjacent, bits):
     """Pack ``codes[rows]`` into the words ``bits`` (B, words), which it overwrites.
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numba.core import types
+from numba.extending import overload
 
+from bayescut._kernels import kernel
 from bayescut.counts.pairs import count_bits, count_masked_bits, count_weighted
 from bayescut.data.bits import pack_rows, popcount, trailing_zeros
 from bayescut.learn.trees import grow_tree, judge_tree, single_potential
-from bayescut.scores.potentials import XLOGX, look_up, potential
+from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
     r"""Expected drop of the mean entropy of the columns, for every active column.
 
@@ -87,7 +89,7 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
             gain[t] -= expected_entropy(whole[x], acc[x], n, m, ess)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def expected_entropy(n_branch, total, n, m, ess):
     """Mean entropy of the m - 1 other columns in a branch, times the branch's share of rows."""
     if n_branch <= 0:
@@ -96,19 +98,60 @@ def expected_entropy(n_branch, total, n, m, ess):
     return n_branch / n * mean
 
 
-@njit(cache=True, nogil=True)
 def _add_binary(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_add_binary)
+def _add_binary_overload(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
+    if isinstance(line.dtype, types.Integer):
+
+        def add_integers(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
+            if table.size > n:
+                add_tabulated(line, n_s, n, single, bit, lo, hi, table, zero, one)
+            else:
+                add_directly(line, n_s, n, single, bit, lo, hi, a, zero, one)
+
+        return add_integers
+
+    def add_weights(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
+        add_directly(line, n_s, n, single, bit, lo, hi, a, zero, one)
+
+    return add_weights
+
+
+@kernel
+def add_tabulated(line, n_s, n, single, bit, lo, hi, table, zero, one):
     """Add the potentials of one binary column within the states of columns ``lo .. hi - 1``."""
     for t in range(lo, hi):
         n11 = line[bit[t]]
         n_t = single[t]
-        one[t] += look_up(XLOGX, n11, a, table) + look_up(XLOGX, n_t - n11, a, table)
-        zero[t] += look_up(XLOGX, n_s - n11, a, table) + look_up(
-            XLOGX, n - n_s - n_t + n11, a, table
-        )
+        one[t] += table[np.uint32(n11)] + table[np.uint32(n_t - n11)]
+        zero[t] += table[np.uint32(n_s - n11)] + table[np.uint32(n - n_s - n_t + n11)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def add_directly(line, n_s, n, single, bit, lo, hi, a, zero, one):
+    """`add_tabulated` without a table, for weights and for few columns of many rows."""
+    # Gathered first: a loop that both gathers and stores is not vectorised.
+    size = hi - lo
+    both = np.empty(size)
+    for t in range(size):
+        both[t] = line[bit[lo + t]]
+    n_t = single[lo:hi]
+    to_one = one[lo:hi]
+    to_zero = zero[lo:hi]
+    n_not = float(n - n_s)
+    for t in range(size):
+        inside = smooth_xlogx(both[t] + a) + smooth_xlogx(max(n_t[t] - both[t], 0.0) + a)
+        to_one[t] += inside
+    for t in range(size):
+        outside = smooth_xlogx(max(n_s - both[t], 0.0) + a)
+        outside += smooth_xlogx(max(n_not - n_t[t] + both[t], 0.0) + a)
+        to_zero[t] += outside
+
+
+@kernel
 def branch_mask(bits, lo, hi, state, n, mask):
     """Set the bits of the rows whose column (bits ``lo .. hi - 1``) holds ``state``."""
     n_words = mask.shape[0]
@@ -126,7 +169,7 @@ def branch_mask(bits, lo, hi, state, n, mask):
         mask[n_words - 1] &= (np.uint64(1) << np.uint64(tail)) - np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def masked_rows(rows, mask):
     """The rows whose bit is set, in order."""
     size = 0
@@ -143,7 +186,7 @@ def masked_rows(rows, mask):
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def branch_rows(codes, rows, column, state):
     """Positions in ``rows`` of the rows whose ``column`` holds ``state``, in order."""
     out = np.empty(rows.shape[0], dtype=np.int64)
@@ -154,7 +197,7 @@ def branch_rows(codes, rows, column, state):
     return out[:size]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_branch(codes, rows, weights, bits, layout, c, state, n_state, mask, counts):
     """Pair counts of the rows in which column ``c`` of the layout holds ``state``."""
     if weights.shape[0] > 0:
@@ -177,7 +220,7 @@ def count_branch(codes, rows, weights, bits, layout, c, state, n_state, mask, co
     count_bits(packed, counts)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def evaluate_cuts(
     codes, rows, weights, bits, counts, n, layout, active, candidates, rule,
     ess, cut_ess, spread, cut_cost, table, table_ess, scores,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.core import types
 from numba.extending import overload
 
+from bayescut._kernels import kernel
 from bayescut._typing import CountArray, FloatArray, IntArray
-from bayescut.scores.potentials import look_up, potential
+from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
 
 class TreeRule(NamedTuple):
@@ -40,7 +40,7 @@ class TreeRule(NamedTuple):
     edge_cost: float
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def single_potential(kind, counts, n, lo, hi, a):
     """Sum of ``φ`` over the states of one column, which owns bits ``lo .. hi - 1``."""
     rest = n
@@ -52,7 +52,7 @@ def single_potential(kind, counts, n, lo, hi, a):
     return total + potential(kind, max(rest, n - n), a)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pair_potential(kind, counts, n, ptr, u, v, a, table, column):
     """Sum of ``φ`` over the joint states of columns ``u`` and ``v``; ``column`` is scratch."""
     v_lo = ptr[v]
@@ -77,7 +77,7 @@ def pair_potential(kind, counts, n, ptr, u, v, a, table, column):
     return total + look_up(kind, corner, a, table)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scratch_column(sizes, active, counts):
     """Scratch for `pair_potential`: one entry for every state of the largest domain."""
     largest = 1
@@ -101,7 +101,7 @@ class Waiting(NamedTuple):
     host: IntArray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_away(waiting, i, last):
     """Remove entry ``i`` by moving the last entry into its place."""
     waiting.position[i] = waiting.position[last]
@@ -112,7 +112,7 @@ def take_away(waiting, i, last):
     waiting.host[i] = waiting.host[last]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def round_weight(x):
     """Nearest whole number (ties to even) of a number below 2**51, by two additions.
 
@@ -123,14 +123,14 @@ def round_weight(x):
     return (x + 6755399441055744.0) - 6755399441055744.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def edge_before(u, v, x, y):
     """Whether edge u - v comes before edge x - y: by the lower end, then by the higher one."""
     low, other = min(u, v), min(x, y)
     return low < other or (low == other and max(u, v) < max(x, y))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_offer(key, position, host, size):
     """Entry with the largest key, the first edge among equals; -1 if there is none."""
     top0 = top1 = top2 = top3 = -np.inf
@@ -176,7 +176,7 @@ def _offer_binary_overload(kind, line, n_u, n, a, table, base, unit, size, waiti
     return offer_weights
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t):
     """Offer a binary column to binary columns: the hot loop of learning, 2.5 ns a pair."""
     n_not = n - n_u
@@ -199,11 +199,34 @@ def offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t):
         host[i] = t if better else host[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t):
     """`offer_tabulated` without a table, for weights and for few columns of many rows."""
     n_not = n - n_u
     zero = n - n
+    if kind == XLOGX:
+        bit, ones, own, key, host = (
+            waiting.bit, waiting.ones, waiting.own, waiting.key, waiting.host,
+        )  # fmt: skip
+        # Gathered first: a loop that both gathers and stores is not vectorised.
+        both = np.empty(size)
+        for i in range(size):
+            both[i] = line[bit[i]]
+        for i in range(size):
+            n11 = both[i]
+            n_v = float(ones[i])
+            weight = (
+                smooth_xlogx(n11 + a)
+                + smooth_xlogx(max(n_u - n11, 0.0) + a)
+                + smooth_xlogx(max(n_v - n11, 0.0) + a)
+                + smooth_xlogx(max(n_not - n_v + n11, 0.0) + a)
+                + (base - own[i])
+            )
+            weight = round_weight(weight * unit)
+            better = (weight > key[i]) | ((weight == key[i]) & (t < host[i]))
+            key[i] = weight if better else key[i]
+            host[i] = t if better else host[i]
+        return
     for i in range(size):
         n11 = line[waiting.bit[i]]
         n_v = waiting.ones[i]
@@ -217,7 +240,7 @@ def offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t):
         take_better(round_weight(weight * unit), i, waiting, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_better(weight, i, waiting, t):
     """Accept an offer that beats the best so far, or equals it from a lower index."""
     if weight > waiting.key[i] or (weight == waiting.key[i] and t < waiting.host[i]):
@@ -225,7 +248,7 @@ def take_better(weight, i, waiting, t):
         waiting.host[i] = t
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
     """Prim's algorithm over the ``active`` columns; ties go to the edge of the lower index.
 
@@ -335,7 +358,7 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
             take_better(round_weight(weight * unit), i, waiting, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weigh(kind, price, counts, n, sizes, ptr, u, v, ess, table, none, column):
     """Joint potential of two columns net of the price of the edge's parameters."""
     cells = sizes[u] * sizes[v]
@@ -346,7 +369,7 @@ def weigh(kind, price, counts, n, sizes, ptr, u, v, ess, table, none, column):
     return joint - price * (sizes[u] - 1) * (sizes[v] - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def judge_tree(rule, counts, n, sizes, ptr, active, ess, parent):
     """Score of a tree or forest: families minus parents, minus the price of its size."""
     kind = rule.judge
@@ -369,7 +392,7 @@ def judge_tree(rule, counts, n, sizes, ptr, active, ess, parent):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tree_tables(counts, n, sizes, ptr, order, parent, ess):
     """Posterior means ``log p(x_v | x_parent)`` of the columns in ``order``, end to end.
 

@@ -22,8 +22,9 @@ import math
 import numpy as np
 from numba import njit
 from numba.core import types
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
+from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
 
 XLOGX = 0
@@ -33,7 +34,7 @@ LOGLIK = 2
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_gamma(x: float) -> float:
     """``lnΓ(x)`` for x > 0: Stirling's series, shifted to x >= 8 (error below 1e-14 relative).
 
@@ -62,7 +63,63 @@ def log_gamma(x: float) -> float:
     return (x - 0.5) * math.log(x) - x + _HALF_LOG_2PI + series - shift
 
 
-@njit(cache=True, nogil=True)
+@intrinsic
+def _bits_of(typingctx, x):
+    """The 64 bits of a float64 as an int64."""
+    if x != types.float64:
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def _float_of(typingctx, bits):
+    """The float64 with the given 64 bits."""
+    if bits != types.int64:
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.float64))
+
+    return types.float64(types.int64), codegen
+
+
+@njit(cache=True, nogil=True, inline="always", error_model="numpy")
+def smooth_log(x):
+    r"""``ln x`` of a positive normal number, without branches, so that loops over it vectorise.
+
+    With :math:`x = 2^k m`, m between :math:`\sqrt{1/2}` and :math:`\sqrt 2`, and
+    :math:`s = (m - 1) / (m + 1)`, it is :math:`k \ln 2 + 2 (s + s^3/3 + s^5/5 + \dots)`; eleven
+    terms are enough for :math:`|s| < 0.172`. Error below 2 units in the last place of 1.
+    """
+    bits = _bits_of(x) + np.int64(0x0009_5F61_9980_C433)  # so that m lies around 1
+    k = (bits >> np.int64(52)) - np.int64(1023)
+    m = _float_of(_bits_of(x) - (k << np.int64(52)))
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    series = 1.0 / 21.0
+    series = series * z + 1.0 / 19.0
+    series = series * z + 1.0 / 17.0
+    series = series * z + 1.0 / 15.0
+    series = series * z + 1.0 / 13.0
+    series = series * z + 1.0 / 11.0
+    series = series * z + 1.0 / 9.0
+    series = series * z + 1.0 / 7.0
+    series = series * z + 1.0 / 5.0
+    series = series * z + 1.0 / 3.0
+    return k * 0.6931471805599453 + 2.0 * (s + s * (z * series))
+
+
+@njit(cache=True, nogil=True, inline="always", error_model="numpy")
+def smooth_xlogx(x):
+    """``x ln x`` of a non-negative number, without branches; about 2 ns in a loop."""
+    return x * smooth_log(max(x, 1e-300))
+
+
+@kernel
 def potential(kind, k, a):
     """``φ(k, a)`` of one cell, straight from its definition."""
     if kind == LGAMMA:
@@ -95,13 +152,13 @@ def _look_up_overload(kind, k, a, table):
     return direct
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def look_up(kind, k, a, table):
     """``φ(k, a)``, from the table if the count is a tabulated integer."""
     return _look_up(kind, k, a, table)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_table(kind, a, table):
     """Tabulate ``φ(0, a), φ(1, a), ...``; ``LGAMMA`` by ``φ(k + 1) - φ(k) = ln(k + a)``.
 

@@ -1,0 +1,176 @@
+"""Expected counts of a circuit's parameters, and the entropy that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayescut._typing import FloatArray
+from bayescut.circuit._batches import Rows, in_order, read_evidence
+from bayescut.circuit._downward import spread
+from bayescut.circuit._kinds import CATEGORICAL, GAUSSIAN, PRODUCT
+from bayescut.circuit._plan import make_workspace
+from bayescut.circuit.queries import refuse_impossible
+from bayescut.data.domains import code_dtype, missing_code
+from bayescut.exceptions import DataError
+
+if TYPE_CHECKING:
+    from bayescut.circuit._model import Circuit
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """How often the rows of a table use each parameter of a circuit, in expectation.
+
+    Attributes
+    ----------
+    edges : float64 array (E,)
+        Aligned with ``circuit.log_weight``.
+    tables : float64 array (T,)
+        Aligned with ``circuit.fam_table``.
+    categorical : float64 array (P,)
+        Aligned with ``circuit.param``; zero where a parameter belongs to a Gaussian.
+    gaussian : float64 array (n_nodes, 3)
+        Weight, mean and sum of squared deviations of what each Gaussian input has seen; zero for
+        other nodes; no rows if the circuit has no Gaussian inputs.
+    """
+
+    edges: FloatArray
+    tables: FloatArray
+    categorical: FloatArray
+    gaussian: FloatArray
+
+    @classmethod
+    def zeros(cls, circuit: Circuit) -> Flows:
+        """Return the flows of no rows at all."""
+        n_gaussian = circuit.n_nodes if np.any(circuit.kind == GAUSSIAN) else 0
+        return cls(
+            np.zeros(len(circuit.child)),
+            np.zeros(len(circuit.fam_table)),
+            np.zeros(len(circuit.param)),
+            np.zeros((n_gaussian, 3)),
+        )
+
+    def add(self, other: Flows) -> None:
+        """Add the flows of more rows in place."""
+        self.edges[:] += other.edges
+        self.tables[:] += other.tables
+        self.categorical[:] += other.categorical
+        # Moments of two sets of rows combined (Chan, Golub and LeVeque 1979).
+        weight, mean, squares = self.gaussian.T
+        extra = other.gaussian[:, 0]
+        total = weight + extra
+        share = np.divide(extra, total, out=np.zeros_like(total), where=total > 0)
+        step = other.gaussian[:, 1] - mean
+        squares += other.gaussian[:, 2] + step**2 * weight * share
+        mean += step * share
+        weight += extra
+
+
+def flows(
+    circuit: Circuit,
+    codes: Any,
+    sample_weight: ArrayLike | None = None,
+    allowed: ArrayLike | None = None,
+    *,
+    values: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Flows:
+    r"""Count how often rows use each edge, table cell and input of a circuit, in expectation.
+
+    The flow of edge (S, k) is :math:`\sum_r w_r\, p(\text{edge is used} \mid \text{row } r)`, with
+    :math:`p(k \mid S) = \theta_k v_k / v_S` at a sum S of value :math:`v_S`. On a deterministic
+    circuit with complete rows these are the exact counts n[S, N] of the Bayesian score; in general
+    they are the sufficient statistics of an EM step.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> node = build.decision(
+    ...     0, [0.5, 0.5], build.categorical(1, [0.5, 0.5]), build.categorical(1, [0.2, 0.8])
+    ... )
+    >>> counts = build.circuit(node, [2, 2]).flows([[0, 1], [0, 0], [1, 1]])
+    >>> counts.edges, counts.categorical
+    (array([2., 1.]), array([1., 1., 0., 1.]))
+    """
+    circuit.require()
+    evidence = read_evidence(circuit, codes, allowed, values)
+    weights = np.empty(0)
+    if sample_weight is not None:
+        weights = np.array(sample_weight, dtype=np.float64)
+        if weights.shape != (evidence.n_rows,):
+            raise DataError(f"{evidence.n_rows} rows but weights of shape {weights.shape}.")
+        if not np.all((weights >= 0) & np.isfinite(weights)):
+            raise DataError("Weights must be finite and not negative.")
+
+    def work(start: int, stop: int) -> Flows:
+        part = Flows.zeros(circuit)
+        rows = Rows(circuit, evidence)
+        workspace = make_workspace(circuit.sizes)
+        for begin in range(start, stop, Rows.most):
+            states, unknown = rows.read(begin, min(begin + Rows.most, stop))
+            bad = spread(
+                circuit.plan,
+                workspace,
+                circuit.root,
+                states,
+                unknown,
+                evidence.allowed,
+                evidence.values,
+                begin,
+                weights,
+                np.empty((1, 0)),
+                np.empty((1, 0, 3)),
+                part.edges,
+                part.tables,
+                part.categorical,
+                part.gaussian,
+            )
+            refuse_impossible(bad)
+        return part
+
+    total = Flows.zeros(circuit)
+    # Enough rows at a time to outweigh the cost of adding up all counts; a function of the circuit
+    # alone, since the order of the additions decides the last bits of the sums.
+    n_counts = len(total.edges) + len(total.tables) + len(total.categorical)
+    size = Rows.most * max(4, n_counts // (64 * 1024))
+    in_order(evidence.n_rows, size, n_jobs, work, total.add)
+    return total
+
+
+def entropy(circuit: Circuit) -> float:
+    r"""Entropy :math:`-\sum_x p(x) \log p(x)` in nats, exact because the circuit is deterministic.
+
+    Each complete row then uses one product of parameters, so the entropy is the sum of
+    :math:`-\log\theta` over all parameters, each as often as it is used under p itself. Continuous
+    variables contribute their differential entropy.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> round(build.circuit(build.independent([[0.5, 0.5], [0.25] * 4]), [2, 4]).entropy(), 6)
+    2.079442
+    """
+    circuit.require(deterministic=True)
+    dtype = code_dtype(circuit.domains)
+    blank = np.full((1, len(circuit.domains)), missing_code(dtype), dtype=dtype)
+    used = flows(circuit, blank, n_jobs=1)
+    owner = np.repeat(circuit.kind, np.diff(circuit.child_ptr))
+    total = _cross(used.edges, circuit.log_weight, owner != PRODUCT)
+    total += _cross(used.tables, circuit.fam_table, True)
+    owner = np.repeat(circuit.kind, np.diff(circuit.param_ptr))
+    total += _cross(used.categorical, circuit.param, owner == CATEGORICAL)
+    gaussian = np.flatnonzero(circuit.kind == GAUSSIAN)
+    if gaussian.size:
+        deviation = circuit.param[circuit.param_ptr[gaussian] + 1]
+        each = 0.5 * np.log(2 * np.pi * np.e) + np.log(deviation)
+        total += float(used.gaussian[gaussian, 0] @ each)
+    return total
+
+
+def _cross(weight: FloatArray, logs: FloatArray, where: Any) -> float:
+    used = where & (weight > 0)
+    return -float(weight[used] @ logs[used])

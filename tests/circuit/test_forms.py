@@ -1,0 +1,178 @@
+"""Other forms of the same circuit: expanded, mixed, split over threads, copied."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bayescut.circuit import Circuit, build
+from bayescut.exceptions import CircuitError
+from tests.circuit.random_circuits import Case, cases, deterministic_cases, random_circuit, seeds
+
+few = settings(max_examples=80, deadline=None)
+
+
+@few
+@given(cases)
+def test_expansion_is_the_same_function(case: Case) -> None:
+    circuit, expanded = case.circuit, case.circuit.expand()
+    assert set(expanded.kind) <= {0, 2, 3, 4}
+    assert expanded.n_parameters >= 0
+    for masks in (None, case.allowed):
+        before = circuit.log_likelihood(case.codes, masks)
+        assert_allclose(expanded.log_likelihood(case.codes, masks), before, rtol=1e-9, atol=1e-12)
+        rows = np.isfinite(before)
+        codes = case.codes[rows]
+        masks = None if masks is None else masks[rows]
+        assert_allclose(
+            expanded.marginals(codes, masks), circuit.marginals(codes, masks), atol=1e-9
+        )
+        if circuit.properties.deterministic:
+            found, expected = expanded.mpe(codes, masks)[1], circuit.mpe(codes, masks)[1]
+            assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    # An expanded circuit expands into itself.
+    assert expanded.expand().n_nodes == expanded.n_nodes
+
+
+@few
+@given(deterministic_cases)
+def test_expansion_keeps_the_properties(case: Case) -> None:
+    circuit, expanded = case.circuit, case.circuit.expand()
+    for name in ("smooth", "decomposable", "deterministic", "structured_decomposable"):
+        assert getattr(circuit.properties, name) == getattr(expanded.properties, name), name
+    assert_allclose(circuit.entropy(), expanded.entropy(), rtol=1e-9, atol=1e-12)
+
+
+def test_expansion_keeps_the_number_of_parameters() -> None:
+    rng = np.random.default_rng(0)
+    families = [
+        (0, [], rng.dirichlet(np.ones(3))),
+        (1, [0], rng.dirichlet(np.ones(2), size=3)),
+        (2, [1, 0], rng.dirichlet(np.ones(4), size=(2, 3))),
+        (3, [], rng.dirichlet(np.ones(2))),
+    ]
+    circuit = build.circuit(build.junction(families), [3, 2, 4, 2])
+    assert circuit.n_parameters == 2 + 3 + 18 + 1
+    assert circuit.expand().n_parameters == circuit.n_parameters
+
+
+def test_expanded_samples_have_the_same_marginals() -> None:
+    circuit = random_circuit(3)
+    expanded = circuit.expand()
+    found = circuit.marginals(expanded.sample(20000, 0)).mean(axis=0)  # observed rows are one-hot
+    blank = np.full((1, len(circuit.domains)), 255, dtype=np.uint8)
+    assert_allclose(found, circuit.marginals(blank)[0], atol=0.02)
+
+
+@few
+@given(seeds)
+def test_mixture(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first = random_circuit(seed)
+    n_states = first.domains.n_states
+    circuits = [first]
+    while len(circuits) < 3:
+        tables = [rng.dirichlet(np.ones(k)) for k in n_states]
+        circuits.append(build.circuit(build.independent(tables), first.domains))
+    weights = rng.dirichlet(np.ones(3))
+    inner = build.mixture(weights[1:] / weights[1:].sum(), circuits[1:])
+    codes = rng.integers(0, n_states, size=(9, len(n_states))).astype(np.uint8)
+    codes[rng.random(codes.shape) < 0.4] = 255
+    expected = np.logaddexp.reduce(
+        [np.log(w) + c.log_likelihood(codes) for w, c in zip(weights, circuits, strict=True)]
+    )
+    flat = build.mixture(weights, circuits)
+    nested = build.mixture([weights[0], weights[1:].sum()], [first, inner])
+    for circuit in (flat, nested):
+        assert circuit.kind[-1] == 0
+        assert np.all(circuit.kind[circuit.child[circuit.child_ptr[-2] :]] != 0)
+        assert_allclose(circuit.log_likelihood(codes), expected, rtol=1e-9, atol=1e-12)
+    assert nested.n_nodes == flat.n_nodes
+    # Responsibilities come from the children of the root.
+    parts = flat.node_log_likelihood(codes, flat.child[flat.child_ptr[-2] :])
+    assert_allclose(parts[:, -1], circuits[-1].log_likelihood(codes), rtol=1e-12)
+
+
+def test_mixture_refuses_what_does_not_fit() -> None:
+    one = build.circuit(build.categorical(0, [0.5, 0.5]), [2])
+    other = build.circuit(build.categorical(0, [0.5, 0.2, 0.3]), [3])
+    with pytest.raises(CircuitError, match="Circuit 1 has other domains"):
+        build.mixture([0.5, 0.5], [one, other])
+    with pytest.raises(CircuitError, match="at least one"):
+        build.mixture([], [])
+    with pytest.raises(CircuitError, match="2 circuits"):
+        build.mixture([1.0], [one, one])
+    with pytest.raises(CircuitError, match="summing to 1"):
+        build.mixture([0.5, 0.6], [one, one])
+
+
+def big_circuit() -> tuple[Circuit, np.ndarray]:
+    rng = np.random.default_rng(0)
+
+    def tree(variables: list[int]) -> build.Node:
+        parents = [-1] + [int(rng.integers(i)) for i in range(1, len(variables))]
+        shapes = [(2,) if p < 0 else (2, 2) for p in parents]
+        tables = [rng.dirichlet([1, 1], size=shape[:-1]) for shape in shapes]
+        return build.chow_liu(parents, tables, variables)
+
+    def network(variables: list[int], depth: int) -> build.Node:
+        if depth == 0:
+            return tree(variables)
+        v = variables[rng.integers(len(variables))]
+        rest = [u for u in variables if u != v]
+        children = [network(rest, depth - 1), network(rest, depth - 1)]
+        return build.decision(v, rng.dirichlet([1, 1]), *children)
+
+    networks = [build.circuit(network(list(range(20)), 3), [2] * 20) for _ in range(4)]
+    codes = rng.integers(0, 2, size=(5000, 20)).astype(np.uint8)
+    codes[rng.random(codes.shape) < np.linspace(0, 1, 5000)[:, None]] = 255
+    return build.mixture(np.full(4, 0.25), networks), codes
+
+
+def test_threads_and_batches_never_change_an_answer() -> None:
+    circuit, codes = big_circuit()
+    queries = {
+        "log_likelihood": lambda x, n: circuit.log_likelihood(x, n_jobs=n),
+        "marginals": lambda x, n: circuit.marginals(x, n_jobs=n),
+        "mpe": lambda x, n: np.column_stack(circuit.mpe(x, n_jobs=n)),
+        "sample": lambda x, n: circuit.sample_conditional(x, 3, n_jobs=n),
+        "nodes": lambda x, n: circuit.node_log_likelihood(x, [0, 5, 9, circuit.root], n_jobs=n),
+    }
+    for name, query in queries.items():
+        once = query(codes, 1)
+        for n_jobs in (2, 3, None):
+            assert_array_equal(query(codes, n_jobs), once, err_msg=name)
+        # The draws of a row follow its position among the rows, so samples are cut at the start.
+        for part in (slice(0, 1), slice(0, 1500)):
+            assert_array_equal(query(codes[part], 2), once[part], err_msg=name)
+        if name != "sample":
+            for part in (slice(4999, 5000), slice(700, 3100), slice(0, None, 7)):
+                assert_array_equal(query(codes[part], 2), once[part], err_msg=name)
+
+
+def test_copies_are_equal() -> None:
+    circuit, codes = big_circuit()
+    before = circuit.log_likelihood(codes)
+    for other in (copy.deepcopy(circuit), pickle.loads(pickle.dumps(circuit))):
+        assert other == circuit
+        assert_array_equal(other.log_likelihood(codes), before)
+    assert circuit != build.mixture([0.5, 0.5], [circuit, circuit])
+    assert circuit != 3
+    assert "plan" not in pickle.loads(pickle.dumps(circuit)).__dict__
+
+
+def test_arrays_are_read_only_and_the_callers_arrays_are_not_touched() -> None:
+    circuit, _ = big_circuit()
+    with pytest.raises(ValueError, match="read-only"):
+        circuit.log_weight[0] = 0.0
+    with pytest.raises(AttributeError):
+        circuit.kind = circuit.kind
+    arrays = {name: array.copy() for name, array in circuit.arrays().items()}
+    other = Circuit(domains=circuit.domains, **arrays)
+    arrays["log_weight"][:] = 0.0
+    assert other == circuit
