@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayescut.circuit import Circuit
-    from bayescut.estimators import CNetBD, CNetBIC
+    from bayescut.estimators import CNetBD, CNetBIC, CutsetMixture, CutsetNetwork, EMCNetBD
     from bayescut.files import load, save
     from bayescut.scores import BIC, BayesDirichlet
 
@@ -21,6 +21,9 @@ _HOME = {
     "CNetBD": "estimators",
     "CNetBIC": "estimators",
     "Circuit": "circuit",
+    "CutsetMixture": "estimators",
+    "CutsetNetwork": "estimators",
+    "EMCNetBD": "estimators",
     "load": "files",
     "save": "files",
 }
@@ -31,6 +34,9 @@ __all__ = [
     "CNetBD",
     "CNetBIC",
     "Circuit",
+    "CutsetMixture",
+    "CutsetNetwork",
+    "EMCNetBD",
     "load",
     "save",
 ]

@@ -59,6 +59,10 @@ class Result:
 
 
 HEADINGS = ("learner", "test log-likelihood", "parameters", "seconds", "structure score")
+NOTE = (
+    "Log-likelihoods are per row, natural logarithm. Structure scores are of all rows learned from "
+    "and compare circuits of one learner only: each learner has its own."
+)
 
 
 class PlainScreen:
@@ -220,7 +224,7 @@ def run(output: Path, *, seed: int = 0, out: PlainScreen | None = None) -> list[
     X = np.vstack([data.train, data.valid])
     out.say(
         f"Binary digits: {len(X):,} rows to learn from, {len(data.test):,} to test, "
-        f"{X.shape[1]} pixels. Logarithms are natural."
+        f"{X.shape[1]} pixels."
     )
     out.say(
         "The first run on a machine compiles the kernels, which takes about half a minute; "
@@ -238,6 +242,7 @@ def run(output: Path, *, seed: int = 0, out: PlainScreen | None = None) -> list[
             results.append(learn(name, make, X, data.test))
     out.say(f"Kernels were ready after {warm:.1f} s, which the table leaves out.")
     out.table("Density of binary digits", [result.cells() for result in results])
+    out.say(NOTE)
     draw(results, data.test, output, seed, out)
     if out.hint:
         out.say(out.hint)

@@ -37,6 +37,9 @@ PathOrFile = str | bytes | os.PathLike[str] | os.PathLike[bytes] | BinaryIO
 ESTIMATORS: dict[str, str] = {
     "CNetBD": "bayescut.estimators",
     "CNetBIC": "bayescut.estimators",
+    "CutsetMixture": "bayescut.estimators",
+    "CutsetNetwork": "bayescut.estimators",
+    "EMCNetBD": "bayescut.estimators",
 }
 
 # A family over K >= 2 states each has at most 40 parents; with K = 1 their number is not bounded by

@@ -65,7 +65,9 @@ class Maker:
         if kind == "product":
             cut = rng.integers(1, len(scope))
             order = list(rng.permutation(scope))
-            return build.product(self.node(order[:cut], depth - 1), self.node(order[cut:], depth - 1))
+            return build.product(
+                self.node(order[:cut], depth - 1), self.node(order[cut:], depth - 1)
+            )
         n = rng.integers(1, 4)
         children = [self.node(scope, depth - 1) for _ in range(n)]
         return build.weighted_sum(probabilities(rng, n), *children)

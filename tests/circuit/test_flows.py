@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.circuit.random_circuits import Case, cases, deterministic_cases
+from tests.oracle.worlds import Worlds, probability, worlds
 
 from bayescut.circuit import Circuit, build
 from bayescut.exceptions import DataError
-from tests.circuit.random_circuits import Case, cases, deterministic_cases
-from tests.oracle.worlds import Worlds, probability, worlds
 
 few = settings(max_examples=40, deadline=None)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
+from tests.circuit.random_circuits import Case, cases, deterministic_cases, random_circuit
+from tests.oracle.worlds import Worlds
 
 from bayescut.circuit import build
 from bayescut.exceptions import DataError, ZeroProbabilityError
-from tests.circuit.random_circuits import Case, cases, deterministic_cases, random_circuit
-from tests.oracle.worlds import Worlds
 
 nan = float("nan")
 few = settings(max_examples=150, deadline=None)

@@ -115,7 +115,11 @@ def test_a_state_that_underflows_may_still_be_the_only_possible_one() -> None:
     expected = np.log(0.5) + 2000 * np.log(1 / 11)
     assert_allclose(circuit.log_likelihood(row, allowed), expected, rtol=1e-12)
     # The same by a leaf below the hub that excludes state 0.
-    tables = [[0.5, 0.5], *[[[10 / 11, 1 / 11], [1 / 11, 10 / 11]]] * 2000, [[0.0, 1.0], [1.0, 0.0]]]
+    tables = [
+        [0.5, 0.5],
+        *[[[10 / 11, 1 / 11], [1 / 11, 10 / 11]]] * 2000,
+        [[0.0, 1.0], [1.0, 0.0]],
+    ]
     circuit = build.circuit(build.chow_liu([-1] + [0] * 2001, tables), [2] * 2002)
     row = np.append(row, np.zeros((1, 1), dtype=np.uint8), axis=1)
     assert_allclose(circuit.log_likelihood(row), expected, rtol=1e-12)

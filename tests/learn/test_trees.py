@@ -70,7 +70,7 @@ def test_spanning_trees_agree_with_kruskal(name, tabulate, weighted):
     if weighted:
         weights = np.random.default_rng(1).random(len(codes)) + 0.1
     ess = 0.05
-    rule = TreeRule(XLOGX, LGAMMA, True, 0.0, 0.0)
+    rule = TreeRule(XLOGX, LGAMMA, True, 0.0, 0.0, 0.0)
     parent, order, score, _, _ = run(
         codes, sizes, rule, ess, weights=weights if weighted else None, tabulate=tabulate
     )
@@ -115,7 +115,7 @@ def test_the_forest_is_the_best_of_all_forests(seed, sizes, kind):
     codes = ((base + noise) % np.array(sizes)).astype(np.uint8)
     cost = math.log(len(sizes))
     price = 0.4 if kind == LOGLIK else 0.0
-    rule = TreeRule(kind, kind, False, price, cost)
+    rule = TreeRule(kind, kind, False, price, cost, 0.0)
     _, _, score, layout, pairs = run(codes, sizes, rule, 1.0)
     active = np.arange(len(sizes))
 
@@ -134,14 +134,14 @@ def test_forests_leave_independent_columns_alone():
     rng = np.random.default_rng(3)
     codes = rng.integers(0, 2, size=(400, 6)).astype(np.uint8)
     codes[:, 5] = codes[:, 0]
-    rule = TreeRule(LGAMMA, LGAMMA, False, 0.0, math.log(6))
+    rule = TreeRule(LGAMMA, LGAMMA, False, 0.0, math.log(6), 0.0)
     parent, _, _, _, _ = run(codes, [2] * 6, rule, 1.0)
     assert edges_of(parent, range(6)) == {(0, 5)}
 
 
 def test_only_active_columns_are_touched():
     codes, sizes = make("random")
-    rule = TreeRule(XLOGX, LGAMMA, True, 0.0, 0.0)
+    rule = TreeRule(XLOGX, LGAMMA, True, 0.0, 0.0, 0.0)
     parent, order, _, _, _ = run(codes, sizes, rule, 0.1, active=[1, 4, 6])
     assert sorted(order) == [1, 4, 6]
     assert set(np.flatnonzero(parent >= 0)) <= {1, 4, 6}
@@ -153,7 +153,7 @@ def test_only_active_columns_are_touched():
 def test_parameters_are_posterior_means(name, weighted, ess):
     codes, sizes = make(name)
     weights = np.random.default_rng(1).random(len(codes)) if weighted else np.ones(len(codes))
-    rule = TreeRule(XLOGX, LOGLIK, True, 0.0, 0.0)
+    rule = TreeRule(XLOGX, LOGLIK, True, 0.0, 0.0, 0.0)
     parent, order, _, layout, pairs = run(
         codes, sizes, rule, 0.8, weights=weights if weighted else None
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bayescut.bench._environment import peak_memory
+from bayescut.bench._environment import peak_memory, reset_peak_memory
 from bayescut.bench._specs import load_dataset, parse_learner
 from bayescut.exceptions import DatasetError
 
@@ -45,7 +45,8 @@ def main() -> None:
 
 
 def _die_with_runner() -> None:
-    while sys.stdin.buffer.raw.read(1024):  # type: ignore[attr-defined]
+    # Not sys.stdin: its lock, held by a thread that waits, would keep the process from ending.
+    while os.read(0, 1024):
         pass
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)  # with any processes the learner has started
@@ -76,6 +77,7 @@ def measure(learner: str, dataset: str, seed: int | None, protocol: str) -> dict
     table = np.concatenate([data.train, data.valid]) if stacked else data.train
     warmed_up = _warm_up(spec.build(seed), table)
     model = spec.build(seed)
+    reset_peak_memory()
     base = peak_memory()
     begin = time.perf_counter()
     model.fit(table)

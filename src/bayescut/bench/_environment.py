@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import bayescut
 
-__all__ = ["environment", "peak_memory"]
+__all__ = ["environment", "peak_memory", "reset_peak_memory"]
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
@@ -75,8 +76,14 @@ def _commit() -> str | None:
         return None
 
 
+def reset_peak_memory() -> None:
+    """Let `peak_memory` begin anew, where the system can: compiling takes 100 MB and more."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def peak_memory() -> int | None:
-    """Largest resident memory of this process so far, in bytes."""
+    """Largest resident memory of this process, in bytes."""
     try:
         # Not ru_maxrss: a child inherits in it what its parent had used before the start.
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():

@@ -83,6 +83,7 @@ def run(
     force: bool = False,
     retry: bool = False,
     verbose: int = 0,
+    on_start: Callable[[Key, int, int], None] | None = None,
     on_result: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """Run every cell that the results file does not have yet.
@@ -113,6 +114,9 @@ def run(
         Run those again that failed or ran out of time.
     verbose : int, default=0
         Above 0, show progress.
+    on_start : callable, optional
+        Called before each cell with its key, the number of cells run so far and that of all to be
+        run.
     on_result : callable, optional
         Called with each new result.
 
@@ -132,7 +136,9 @@ def run(
             if force or cell not in store.results or store.results[cell].status not in finished
         ]
         with progress("benchmark", len(todo), verbose) as advance:
-            for cell in todo:
+            for done, cell in enumerate(todo):
+                if on_start is not None:
+                    on_start(cell, done, len(todo))
                 result = run_cell(cell, time_limit)
                 store.append(result)
                 if on_result is not None:

@@ -138,6 +138,8 @@ class Rows:
         self.circuit = circuit
         self.evidence = evidence
         self._rows = np.empty((min(CHUNK, evidence.n_rows), len(circuit.domains)), dtype=np.uint16)
+        # An observed continuous variable has code 0.
+        self._limit = np.maximum(circuit.domains.n_states, 1).astype(np.uint16)
         self._unknown = np.empty(len(self._rows), dtype=np.int64)
 
     def read(self, start: int, stop: int) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
@@ -149,8 +151,8 @@ class Rows:
             missing_code(evidence.codes.dtype),
             evidence.allowed,
             evidence.values,
-            plan.n_states,
-            plan.offset,
+            plan.variable,
+            self._limit,
             start,
             stop,
             rows,

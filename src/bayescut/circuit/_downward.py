@@ -21,25 +21,40 @@ from bayescut.circuit._kinds import (
     PRODUCT,
     RESTRICTED,
 )
-from bayescut.circuit._plan import Plan, Workspace
+from bayescut.circuit._plan import (
+    EDGES,
+    EDGES_END,
+    FLOW,
+    KIND,
+    NODE_STATE,
+    NODE_VAR,
+    ORDER,
+    PARAM,
+    REACHED,
+    VALUE,
+    VAR_OFFSET,
+    VAR_STATES,
+    Plan,
+    Workspace,
+)
 from bayescut.circuit._upward import begin_pass, edges, is_closed, shortcut, upward
 
 
 @njit(cache=True, nogil=True)
 def _categorical(plan: Plan, ws: Workspace, node: int, state: int, allowed: IntArray) -> float:
-    """Write the probabilities of an input to ``ws.weights`` up to the returned factor."""
-    v = plan.var[node]
-    start = plan.param_ptr[node]
+    """Write the probabilities of an input to ``ws.weight`` up to the returned factor."""
+    v = plan.node[node, NODE_VAR]
+    start = plan.node[node, PARAM]
     top = -np.inf
-    for s in range(plan.n_states[v]):
-        ws.weights[s] = -np.inf
-        if state == MISSING or allowed[plan.offset[v] + s]:
-            ws.weights[s] = plan.param[start + s]
-        top = max(top, ws.weights[s])
+    for s in range(plan.variable[v, VAR_STATES]):
+        ws.weight[s] = -np.inf
+        if state == MISSING or allowed[plan.variable[v, VAR_OFFSET] + s]:
+            ws.weight[s] = plan.param[start + s]
+        top = max(top, ws.weight[s])
     total = 0.0
-    for s in range(plan.n_states[v]):
-        ws.weights[s] = np.exp(ws.weights[s] - top)
-        total += ws.weights[s]
+    for s in range(plan.variable[v, VAR_STATES]):
+        ws.weight[s] = np.exp(ws.weight[s] - top)
+        total += ws.weight[s]
     return total
 
 
@@ -54,17 +69,17 @@ def _fill_input(
     maximise: bool,
     random: IntArray,
 ) -> None:
-    kind = plan.kind[node]
+    kind = plan.node[node, KIND]
     if kind == JUNCTION:
         leaf_value(plan, ws, node, row, allowed, maximise)
         leaf_path(plan, ws, node, row, allowed, maximise, random)
         return
-    v = plan.var[node]
+    v = plan.node[node, NODE_VAR]
     if row[v] < RESTRICTED:
         return
-    start = plan.param_ptr[node]
+    start = plan.node[node, PARAM]
     if kind == INDICATOR:
-        row[v] = plan.state[node]
+        row[v] = plan.node[node, NODE_STATE]
     elif kind == GAUSSIAN:
         value[v] = plan.param[start]
         if not maximise:
@@ -75,7 +90,7 @@ def _fill_input(
         row[v] = 0
     else:
         total = _categorical(plan, ws, node, row[v], allowed)
-        row[v] = choose(ws.weights, plan.n_states[v], total, maximise, random)
+        row[v] = choose(ws.weight, plan.variable[v, VAR_STATES], total, maximise, random)
 
 
 @njit(cache=True, nogil=True)
@@ -98,16 +113,16 @@ def _choose_edge(
         top = -np.inf
         for e in range(begin, end):
             if not is_closed(plan, node, e, row, allowed):
-                term = plan.log_weight[e] + ws.value[plan.child[e]]
+                term = plan.log_weight[e] + ws.value[plan.child[e], VALUE]
                 if term > top:
                     top = term
                     chosen = e
         return chosen
-    value = 0.0 if blank else ws.value[node]
+    value = 0.0 if blank else ws.value[node, VALUE]
     rest = next_uniform(random)
     for e in range(begin, end):
         if not is_closed(plan, node, e, row, allowed):
-            below = 0.0 if blank else ws.value[plan.child[e]]
+            below = 0.0 if blank else ws.value[plan.child[e], VALUE]
             p = np.exp(plan.log_weight[e] + below - value)
             if p > 0.0:
                 chosen = e
@@ -132,7 +147,7 @@ def fill(
     random: IntArray,
 ) -> int:
     """Complete a block of rows in place; return the first impossible row of it, or -1."""
-    m = len(plan.n_states)
+    m = len(plan.variable)
     for r in range(len(unknown)):
         if unknown[r] < 0:
             return start + r
@@ -158,22 +173,22 @@ def fill(
             continue
         # A path branches at products only: the stack never holds more than `order` can.
         waiting = 1
-        ws.order[0] = node
+        ws.node[0, ORDER] = node
         while waiting > 0:
             waiting -= 1
-            node = ws.order[waiting]
-            kind = plan.kind[node]
+            node = ws.node[waiting, ORDER]
+            kind = plan.node[node, KIND]
             if kind >= INDICATOR:
                 _fill_input(plan, ws, node, row, mask, value, maximise, random)
             elif kind == PRODUCT:
-                for e in range(plan.child_ptr[node + 1] - 1, plan.child_ptr[node] - 1, -1):
-                    ws.order[waiting] = plan.child[e]
+                for e in range(plan.node[node, EDGES_END] - 1, plan.node[node, EDGES] - 1, -1):
+                    ws.node[waiting, ORDER] = plan.child[e]
                     waiting += 1
             else:
                 e = _choose_edge(plan, ws, node, row, mask, maximise, blank, random)
-                if kind == DECISION and row[plan.var[node]] >= RESTRICTED:
-                    row[plan.var[node]] = e - plan.child_ptr[node]
-                ws.order[waiting] = plan.child[e]
+                if kind == DECISION and row[plan.node[node, NODE_VAR]] >= RESTRICTED:
+                    row[plan.node[node, NODE_VAR]] = e - plan.node[node, EDGES]
+                ws.node[waiting, ORDER] = plan.child[e]
                 waiting += 1
     return -1
 
@@ -203,18 +218,18 @@ def _spread_input(
     param_flow: FloatArray,
     statistic: FloatArray,
 ) -> None:
-    kind = plan.kind[node]
+    kind = plan.node[node, KIND]
     if kind == JUNCTION:
         leaf_value(plan, ws, node, row, allowed, False)
         leaf_joint(plan, ws, node, row, allowed, flow, marginal, table_flow)
         return
-    v = plan.var[node]
+    v = plan.node[node, NODE_VAR]
     state = row[v]
     if kind == INDICATOR:
         if state >= RESTRICTED and len(marginal) > 0:
-            marginal[plan.offset[v] + plan.state[node]] += flow
+            marginal[plan.variable[v, VAR_OFFSET] + plan.node[node, NODE_STATE]] += flow
         return
-    start = plan.param_ptr[node]
+    start = plan.node[node, PARAM]
     if kind == GAUSSIAN:
         x = value[v] if state < RESTRICTED else plan.param[start]
         variance = 0.0 if state < RESTRICTED else plan.param[start + 1] ** 2
@@ -228,10 +243,10 @@ def _spread_input(
             param_flow[start + state] += flow
         return
     total = _categorical(plan, ws, node, state, allowed)
-    for s in range(plan.n_states[v]):
-        q = flow * (ws.weights[s] / total)
+    for s in range(plan.variable[v, VAR_STATES]):
+        q = flow * (ws.weight[s] / total)
         if len(marginal) > 0:
-            marginal[plan.offset[v] + s] += q
+            marginal[plan.variable[v, VAR_OFFSET] + s] += q
         if len(param_flow) > 0:
             param_flow[start + s] += q
 
@@ -261,7 +276,7 @@ def spread(
     rows: ``edge_flow``, ``table_flow`` (cells of junction families), ``param_flow`` (states of
     categorical inputs) and ``statistic`` (node, [weight, mean, squared deviations]) of Gaussians.
     """
-    m = len(plan.n_states)
+    m = len(plan.variable)
     want_edges = len(edge_flow) > 0
     for r in range(len(unknown)):
         weight = sample_weight[start + r] if len(sample_weight) > 0 else 1.0
@@ -276,20 +291,20 @@ def spread(
         moment = moments[start + r if len(moments) > 1 else 0]
         if len(marginal) > 0:
             for v in range(m):
-                if row[v] < RESTRICTED and plan.n_states[v] > 0:
-                    marginal[plan.offset[v] + row[v]] = 1.0
+                if row[v] < RESTRICTED and plan.variable[v, VAR_STATES] > 0:
+                    marginal[plan.variable[v, VAR_OFFSET] + row[v]] = 1.0
         begin_pass(ws, unknown[r] == 0)
         total = upward(plan, ws, root, row, mask, value, False)
         if total == -np.inf:
             return start + r
-        reached = ws.clock[1]
+        reached = ws.clock[REACHED]
         for i in range(reached):
-            ws.flow[ws.order[i]] = 0.0
-        ws.flow[root] = weight
+            ws.value[ws.node[i, ORDER], FLOW] = 0.0
+        ws.value[root, FLOW] = weight
         for i in range(reached - 1, -1, -1):
-            node = ws.order[i]
-            flow = ws.flow[node]
-            kind = plan.kind[node]
+            node = ws.node[i, ORDER]
+            flow = ws.value[node, FLOW]
+            kind = plan.node[node, KIND]
             if flow == 0.0:
                 continue
             if kind >= INDICATOR:
@@ -315,13 +330,19 @@ def spread(
                 if kind != PRODUCT and end - begin > 1:
                     if is_closed(plan, node, e, row, mask):
                         continue
-                    share *= np.exp(plan.log_weight[e] + ws.value[child] - ws.value[node])
-                ws.flow[child] += share
+                    share *= np.exp(
+                        plan.log_weight[e] + ws.value[child, VALUE] - ws.value[node, VALUE]
+                    )
+                ws.value[child, FLOW] += share
                 if want_edges:
                     edge_flow[e] += share
-                if kind == DECISION and row[plan.var[node]] >= RESTRICTED and len(marginal) > 0:
-                    v = plan.var[node]
-                    marginal[plan.offset[v] + e - begin] += share
+                if (
+                    kind == DECISION
+                    and row[plan.node[node, NODE_VAR]] >= RESTRICTED
+                    and len(marginal) > 0
+                ):
+                    v = plan.node[node, NODE_VAR]
+                    marginal[plan.variable[v, VAR_OFFSET] + e - begin] += share
     return -1
 
 

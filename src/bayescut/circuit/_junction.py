@@ -24,9 +24,15 @@ from numba import njit
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
+    ABOVE,
     FIRST,
+    HEAD,
     HOST,
+    IN_LOGS,
+    JOINT,
     LAST,
+    LINK,
+    MESSAGE,
     NONE,
     OFFSET,
     PARENT_ROWS,
@@ -53,9 +59,9 @@ SPREAD = 340.0
 
 
 @njit(cache=True, nogil=True)
-def _leaf(plan: Plan, node: int) -> Any:
+def leaf_arrays(plan: Plan, node: int) -> Any:
     """Return the records and tables of one leaf."""
-    at = plan.leaf[node]
+    at = plan.node[node]
     return (
         plan.family[at[FIRST] : at[LAST]],
         plan.parent[at[PARENT_ROWS] :],
@@ -108,27 +114,24 @@ def _look_up_four(
 @njit(cache=True, nogil=True, inline="always")
 def leaf_row(plan: Plan, node: int, row: CodeArray) -> float:
     """Log-probability of one complete row."""
-    family, parent, _, table, _ = _leaf(plan, node)
+    family, parent, _, table, _ = leaf_arrays(plan, node)
     return _look_up(family, parent, table, row)
 
 
 @njit(cache=True, nogil=True)
 def leaf_rows(plan: Plan, node: int, rows: CodeArray, which: IntArray, out: FloatArray) -> None:
-    """Add to ``out`` the log-probability of the complete rows ``which`` of a block."""
-    family, parent, _, table, _ = _leaf(plan, node)
+    """Write the log-probabilities of the complete rows ``which`` of a block to ``out``."""
+    family, parent, _, table, _ = leaf_arrays(plan, node)
     i = 0
     while i + 4 <= len(which):
         a, b, c, d = which[i], which[i + 1], which[i + 2], which[i + 3]
         sum_a, sum_b, sum_c, sum_d = _look_up_four(
             family, parent, table, rows[a], rows[b], rows[c], rows[d]
         )
-        out[a] += sum_a
-        out[b] += sum_b
-        out[c] += sum_c
-        out[d] += sum_d
+        out[i], out[i + 1], out[i + 2], out[i + 3] = sum_a, sum_b, sum_c, sum_d
         i += 4
     while i < len(which):
-        out[which[i]] += _look_up(family, parent, table, rows[which[i]])
+        out[i] = _look_up(family, parent, table, rows[which[i]])
         i += 1
 
 
@@ -159,18 +162,19 @@ def _log_cell(
     family: IntArray,
     up: IntArray,
     table: FloatArray,
-    ws: Workspace,
+    chain: IntArray,
+    message: FloatArray,
     f: int,
     cell: int,
     in_logs: bool,
 ) -> float:
     """Log of p(cell) times the messages that family f has received for it."""
     total = table[family[f, START] + cell]
-    g = ws.head[f]
+    g = chain[f, HEAD]
     while g != NONE:
-        m = ws.message[up[family[g, UP] + cell]]
+        m = message[up[family[g, UP] + cell]]
         total += m if in_logs else np.log(m)
-        g = ws.link[g]
+        g = chain[g, LINK]
     return total
 
 
@@ -179,7 +183,9 @@ def _log_entry(
     family: IntArray,
     up: IntArray,
     table: FloatArray,
-    ws: Workspace,
+    chain: IntArray,
+    message: FloatArray,
+    weight: FloatArray,
     f: int,
     base: int,
     state: int,
@@ -187,21 +193,21 @@ def _log_entry(
     maximise: bool,
     in_logs: bool,
 ) -> float:
-    """Log of one entry of the message of family f; the terms are left in ``ws.weights``."""
+    """Log of one entry of the message of family f; the terms are left in ``weight``."""
     if state < RESTRICTED:
-        return _log_cell(family, up, table, ws, f, base + state, in_logs)
+        return _log_cell(family, up, table, chain, message, f, base + state, in_logs)
     top = -np.inf
     k = np.uint64(family[f, STATES])
     for s in range(k):
-        ws.weights[s] = -np.inf
+        weight[s] = -np.inf
         if state == MISSING or allowed[family[f, OFFSET] + s]:
-            ws.weights[s] = _log_cell(family, up, table, ws, f, base + s, in_logs)
-        top = max(top, ws.weights[s])
+            weight[s] = _log_cell(family, up, table, chain, message, f, base + s, in_logs)
+        top = max(top, weight[s])
     if maximise or top == -np.inf:
         return top
     total = 0.0
     for s in range(k):
-        total += np.exp(ws.weights[s] - top)
+        total += np.exp(weight[s] - top)
     return top + np.log(total)
 
 
@@ -216,11 +222,11 @@ def _leaf_up(
     in_logs: bool,
 ) -> float:
     """Log value of a leaf; leaves its messages in the workspace. NaN: do it again in logs."""
-    family, parent, up, table, linear = _leaf(plan, node)
-    head, link, message, bases = ws.head, ws.link, ws.message, ws.bases
+    family, parent, up, table, linear = leaf_arrays(plan, node)
+    chain, message, bases, weight = ws.chain, ws.cell[MESSAGE], ws.base[0], ws.weight
     for f in range(len(family)):
-        head[f] = NONE
-    ws.clock[2] = in_logs
+        chain[f, HEAD] = NONE
+    ws.clock[IN_LOGS] = in_logs
     logs = 0.0
     product = 1.0
     for f in range(len(family) - 1, -1, -1):
@@ -236,7 +242,7 @@ def _leaf_up(
         if state < RESTRICTED and not is_open:
             logs += table[start + base + state]
             continue
-        sender = head[f]
+        sender = chain[f, HEAD]
         if state == MISSING and sender == NONE and not maximise:
             continue
         bases[0] = base
@@ -259,7 +265,7 @@ def _leaf_up(
                     g = sender
                     while g != NONE:
                         term *= message[up[family[g, UP] + base + s]]
-                        g = link[g]
+                        g = chain[g, LINK]
                     if maximise:
                         total = max(total, term)
                     else:
@@ -272,7 +278,18 @@ def _leaf_up(
             for i in range(n):
                 base = np.uint64(bases[i])
                 entry = _log_entry(
-                    family, up, table, ws, f, base, state, allowed, maximise, in_logs
+                    family,
+                    up,
+                    table,
+                    chain,
+                    message,
+                    weight,
+                    f,
+                    base,
+                    state,
+                    allowed,
+                    maximise,
+                    in_logs,
                 )
                 message[start + base] = entry
                 top = max(top, entry)
@@ -297,8 +314,8 @@ def _leaf_up(
                 product = 1.0
             continue
         host = family[f, HOST]
-        link[f] = head[host]
-        head[host] = f
+        chain[f, LINK] = chain[host, HEAD]
+        chain[host, HEAD] = f
     return logs + np.log(product)
 
 
@@ -325,28 +342,31 @@ def _conditional(
     state: int,
     allowed: IntArray,
 ) -> float:
-    """Write p(x | parents, evidence) of a family to ``ws.weights`` up to the returned factor."""
+    """Write p(x | parents, evidence) of a family to ``ws.weight`` up to the returned factor."""
+    chain, message, weight = ws.chain, ws.cell[MESSAGE], ws.weight
     k = np.uint64(family[f, STATES])
-    in_logs = ws.clock[2] != 0
+    in_logs = ws.clock[IN_LOGS] != 0
     total = 0.0
     if not in_logs:
         for s in range(k):
             term = 0.0
             if state == MISSING or allowed[family[f, OFFSET] + s]:
                 term = linear[family[f, START] + base + s]
-                g = ws.head[f]
+                g = chain[f, HEAD]
                 while g != NONE:
-                    term *= ws.message[up[family[g, UP] + base + s]]
-                    g = ws.link[g]
-            ws.weights[s] = term
+                    term *= message[up[family[g, UP] + base + s]]
+                    g = chain[g, LINK]
+            weight[s] = term
             total += term
     if in_logs or total < LOW:
-        top = _log_entry(family, up, table, ws, f, base, state, allowed, True, in_logs)
+        top = _log_entry(
+            family, up, table, chain, message, weight, f, base, state, allowed, True, in_logs
+        )
         total = 0.0
         if top > -np.inf:
             for s in range(k):
-                ws.weights[s] = np.exp(ws.weights[s] - top)
-                total += ws.weights[s]
+                weight[s] = np.exp(weight[s] - top)
+                total += weight[s]
     return total
 
 
@@ -392,7 +412,7 @@ def leaf_path(
     random: IntArray,
 ) -> None:
     """Fill in the variables of a leaf whose messages lie in the workspace, parents first."""
-    family, parent, up, table, linear = _leaf(plan, node)
+    family, parent, up, table, linear = leaf_arrays(plan, node)
     for f in range(len(family)):
         v = family[f, VAR]
         state = row[v]
@@ -402,7 +422,7 @@ def leaf_path(
         for j in range(family[f, PARENTS], family[f, PARENTS_END]):
             base += row[parent[j, PARENT_VAR]] * parent[j, STRIDE]
         total = _conditional(family, up, table, linear, ws, f, base, state, allowed)
-        row[v] = choose(ws.weights, np.int64(family[f, STATES]), total, maximise, random)
+        row[v] = choose(ws.weight, np.int64(family[f, STATES]), total, maximise, random)
 
 
 @njit(cache=True, nogil=True)
@@ -420,10 +440,11 @@ def leaf_joint(
 
     Either output is left alone if it has no entries. The messages lie in the workspace.
     """
-    family, parent, up, table, linear = _leaf(plan, node)
-    joint, above, bases, host_bases = ws.joint, ws.above, ws.bases, ws.host_bases
+    family, parent, up, table, linear = leaf_arrays(plan, node)
+    joint, above = ws.cell[JOINT], ws.cell[ABOVE]
+    bases, host_bases = ws.base[0], ws.base[1]
     want_marginal, want_flow = len(marginal) > 0, len(table_flow) > 0
-    cells = np.uint64(plan.leaf[node, TABLE])
+    cells = np.uint64(plan.node[node, TABLE])
     for f in range(len(family)):
         state = np.uint64(row[family[f, VAR]])
         start = family[f, START]
@@ -458,7 +479,7 @@ def leaf_joint(
             for s in range(np.uint64(family[f, STATES])):
                 q = 0.0
                 if total > 0.0:
-                    q = p * (ws.weights[s] / total)
+                    q = p * (ws.weight[s] / total)
                 joint[start + base + s] = q
                 if want_marginal:
                     marginal[family[f, OFFSET] + s] += flow * q

@@ -1,5 +1,6 @@
 """scikit-learn estimators: learners that end in a circuit, with every exact query."""
 
-from bayescut.estimators._cutset import CNetBD, CNetBIC
+from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
+from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
 
-__all__ = ["CNetBD", "CNetBIC"]
+__all__ = ["CNetBD", "CNetBIC", "CutsetMixture", "CutsetNetwork", "EMCNetBD"]

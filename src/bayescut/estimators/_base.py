@@ -73,9 +73,15 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         codes = encode(X, domains, allow_missing=False, estimator_name=type(self).__name__)
         weights = check_weights(sample_weight, len(codes))
         self._set_domains(domains, column_names(X), is_frame(X))
-        self.circuit_ = self._learn(codes, domains, weights)
-        self.n_parameters_ = self.circuit_.n_parameters
+        self._keep(self._learn(codes, domains, weights))
         return self
+
+    def _keep(self, circuit: Circuit, **attributes: Any) -> None:
+        """Set the fitted attributes; learners that take long do so after every step."""
+        self.circuit_ = circuit
+        self.n_parameters_ = circuit.n_parameters
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
     def _set_domains(self, domains: Domains, names: list[str] | None, from_frame: bool) -> None:
         self.domains_ = domains

@@ -1,4 +1,4 @@
-"""The paper's two learners: one cutset network each."""
+"""Single cutset networks: the paper's two learners, and ours."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.estimators._base import CircuitEstimator
-from bayescut.estimators._validation import count_jobs, repeated_rows
+from bayescut.estimators._validation import check_count, count_jobs, repeated_rows
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
+from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import TopGain
 from bayescut.scores.base import BIC, BayesDirichlet
+from bayescut.scores.prior import StructurePrior
 
 
 class SingleCutset(CircuitEstimator):
@@ -25,7 +27,7 @@ class SingleCutset(CircuitEstimator):
     n_cuts_: int
 
     @abstractmethod
-    def _learner(self, n_jobs: int) -> CutsetLearner:
+    def _learner(self, n_jobs: int) -> CutsetLearner | NetworkLearner:
         """The growth loop with this estimator's rules."""
 
     def _learn(
@@ -182,3 +184,79 @@ class CNetBIC(SingleCutset):
 
     def _learner(self, n_jobs: int) -> CutsetLearner:
         return CutsetLearner(BIC(self.beta), candidates=TopGain(self.n_candidates), n_jobs=n_jobs)
+
+
+class CutsetNetwork(SingleCutset):
+    r"""Our best single circuit: the most probable cutset network with thin-junction-tree leaves.
+
+    Where `CNetBD` maximises the marginal likelihood p(data | structure), this learner maximises
+    the posterior: every chosen parent and every cut costs :math:`\ln m` nats
+    (`bayescut.scores.StructurePrior`). Cuts are found with forests in the leaves; then every node
+    gets the best leaf in which a column has up to ``width`` parents, and cuts that no longer pay
+    are pruned. There is nothing to tune; the defaults were chosen on the training and validation
+    parts of the twenty benchmark sets.
+
+    Parameters
+    ----------
+    ess : float, default=1.0
+        Equivalent sample size of every node.
+    width : int, default=6
+        Most parents of a column in a leaf; 1 gives forests, 0 independence.
+    n_candidates : int or None, default=10
+        Columns of the largest information gain that are tried as cuts; None tries all (slower, and
+        on the validation parts not better: the more are tried, the luckier the best).
+    n_states : int, array-like of int or None, default=None
+        Least number of states of every column of codes; None: what the training table shows, two
+        at least.
+    n_jobs : int or None, default=-1
+        Threads; -1 uses all cores. The result does not depend on it.
+    verbose : int, default=0
+        Show a progress bar if positive.
+
+    Attributes
+    ----------
+    circuit_ : Circuit
+        The learned circuit: decisions over thin junction trees; smooth, decomposable,
+        deterministic.
+    structure_score_ : float
+        Log marginal likelihood minus the structure's cost.
+    n_parameters_, n_cuts_ : int
+        Number of independent parameters, number of cuts.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from bayescut import CutsetNetwork
+    >>> X = [[0, 0, 0, 0], [0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]] * 25
+    >>> round(CutsetNetwork().fit(X).score(X), 1)  # the fourth column is an exclusive or
+    -1.4
+    """
+
+    def __init__(
+        self,
+        ess: float = 1.0,
+        width: int = 6,
+        n_candidates: int | None = 10,
+        *,
+        n_states: Any = None,
+        n_jobs: int | None = -1,
+        verbose: int = 0,
+    ) -> None:
+        self.ess = ess
+        self.width = width
+        self.n_candidates = n_candidates
+        self.n_states = n_states
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _learner(self, n_jobs: int) -> NetworkLearner:
+        if self.n_candidates is not None:
+            check_count("n_candidates", self.n_candidates)
+        return NetworkLearner(
+            BayesDirichlet(self.ess, spread=False),
+            StructurePrior(),
+            check_count("width", self.width, low=0),
+            self.n_candidates,
+            n_jobs,
+        )

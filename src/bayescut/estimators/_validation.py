@@ -79,3 +79,31 @@ def count_jobs(n_jobs: int | None) -> int:
     except AttributeError:  # pragma: no cover - not on this platform
         cores = os.cpu_count() or 1
     return max(1, cores + 1 + int(n_jobs))
+
+
+def check_count(name: str, value: Any, low: int = 1) -> int:
+    """Return a whole number of at least ``low``, or raise a ValueError naming the setting."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise a ValueError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        known = " or ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be {known}, got {value!r}")
+
+
+def draw_seed(random_state: Any) -> int:
+    """Turn a ``random_state`` into one seed: an int as it is, a generator or None by a draw."""
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative, got {random_state!r}")
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    try:
+        return int(np.random.default_rng(random_state).integers(2**31))
+    except TypeError as error:
+        raise ValueError(f"random_state cannot be used as a seed: {random_state!r}") from error

@@ -15,10 +15,11 @@ from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import BitLayout, bit_layout, pack
 from bayescut.learn.cuts import evaluate_cuts, information_gain
 from bayescut.learn.leaves import Leaf, tree_leaf
-from bayescut.learn.rules import Improves, NoPrior, StructureCosts, TopGain, TreeLeaves
+from bayescut.learn.rules import Improves, TopGain, TreeLeaves
 from bayescut.learn.trees import TreeRule, grow_tree, judge_tree, tree_tables
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, PotentialTables
+from bayescut.scores.prior import NoPrior, StructureCosts
 
 _NO_TABLE = np.empty(0)
 # Below this many (pair, candidate) evaluations a second thread costs more than it saves (0.2 ms).
@@ -69,6 +70,13 @@ class Node:
     log_weight: FloatArray | None = None
     cut_score: float = 0.0
     children: list[Node] = field(default_factory=list)
+
+    @classmethod
+    def settled_leaf(cls, leaf: Leaf, score: float, n: float, ess: float) -> Node:
+        """A network that is one leaf."""
+        nothing = np.empty(0, dtype=np.int64)
+        pairs = PairCounts(bit_layout(nothing, nothing), n, nothing.reshape(0, 0))
+        return cls(n, ess, score, nothing, pairs, nothing, nothing, nothing, leaf=leaf)
 
     def total_score(self) -> float:
         """Score of the whole subtree: its cuts and its leaves."""
@@ -205,8 +213,7 @@ class _Growth:
 
     def _rule(self, n_columns: int) -> TreeRule:
         learner = self.learner
-        edge_cost = learner.prior.edge_cost(n_columns)
-        return learner.leaves.rule(learner.score, self.parameter_cost, edge_cost)
+        return learner.leaves.rule(learner.score, learner.prior, self.parameter_cost, n_columns)
 
     def _table(self, kind: int, a: float, pairs: PairCounts) -> FloatArray:
         """Tabulate a potential where a node looks it up more often than it has entries."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -11,31 +10,7 @@ from bayescut._typing import FloatArray, IntArray
 from bayescut.learn.trees import TreeRule
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX
-
-
-class StructureCosts(Protocol):
-    """What a structure prior charges, in nats."""
-
-    def edge_cost(self, n_columns: int) -> float:
-        """Price of an edge of a leaf over ``n_columns`` columns."""
-        ...
-
-    def cut_cost(self, n_columns: int) -> float:
-        """Price of cutting on one of ``n_columns`` columns."""
-        ...
-
-
-@dataclass(frozen=True)
-class NoPrior:
-    """All structures cost nothing: the score alone decides, as in the paper."""
-
-    def edge_cost(self, n_columns: int) -> float:
-        """Return 0."""
-        return 0.0
-
-    def cut_cost(self, n_columns: int) -> float:
-        """Return 0."""
-        return 0.0
+from bayescut.scores.prior import StructureCosts
 
 
 @dataclass(frozen=True)
@@ -54,10 +29,18 @@ class TreeLeaves:
     by_mutual_information: bool = True
     spanning: bool = True
 
-    def rule(self, score: Score, parameter_cost: float, edge_cost: float) -> TreeRule:
-        """Put the rule into the numbers a kernel takes."""
-        choose = XLOGX if self.by_mutual_information else score.potential
-        return TreeRule(choose, score.potential, self.spanning, parameter_cost, edge_cost)
+    def rule(
+        self, score: Score, prior: StructureCosts, parameter_cost: float, n_columns: int
+    ) -> TreeRule:
+        """Put the rule for leaves over ``n_columns`` columns into the numbers a kernel takes."""
+        return TreeRule(
+            choose=XLOGX if self.by_mutual_information else score.potential,
+            judge=score.potential,
+            spanning=self.spanning,
+            parameter_cost=parameter_cost,
+            edge_cost=prior.parent_cost(n_columns),
+            leaf_cost=prior.leaf_cost(n_columns, 1),
+        )
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ class TreeRule(NamedTuple):
         Keep every variable in one tree; otherwise only edges of positive net worth are kept.
     parameter_cost : float
         Price of an independent parameter (BIC: half the logarithm of the rows).
-    edge_cost : float
-        Price of an edge (the structure prior).
+    edge_cost, leaf_cost : float
+        Price of an edge, and of the leaf itself (the structure prior).
 
     Notes
     -----
@@ -38,6 +38,7 @@ class TreeRule(NamedTuple):
     spanning: bool
     parameter_cost: float
     edge_cost: float
+    leaf_cost: float
 
 
 @kernel
@@ -376,7 +377,7 @@ def judge_tree(rule, counts, n, sizes, ptr, active, ess, parent):
     one_cell = potential(kind, n, ess)
     column = scratch_column(sizes, active, counts)
     none = np.empty(0)
-    total = 0.0
+    total = -rule.leaf_cost
     for t in range(active.shape[0]):
         v = active[t]
         u = parent[v]

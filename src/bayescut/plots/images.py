@@ -189,8 +189,9 @@ def image_grid(
         rows, shape, n_columns=n_columns, drawn=drawn, n_states=n_states, palette=palette
     )
     if ax is None:
-        size = (picture.shape[1] / 80, picture.shape[0] / 80 + (_TITLE_INCHES if title else 0))
-        figure = _figure(size)
+        height, width, _ = picture.shape
+        scale = max(1 / 80, _PANEL_INCHES / width)
+        figure = _figure((width * scale, height * scale + (_TITLE_INCHES if title else 0)))
         ax = figure.add_subplot()
     _draw(ax, picture, title, palette)
     return ax
@@ -251,7 +252,9 @@ def image_panels(
     across = min(across, len(panels))
     down = math.ceil(len(panels) / across)
     # All images get the same size, whatever the shapes of the grids.
-    heights = [max(p.shape[0] for p in pictures[i : i + across]) for i in range(0, len(pictures), across)]
+    heights = [
+        max(p.shape[0] for p in pictures[i : i + across]) for i in range(0, len(pictures), across)
+    ]
     widths = [max(p.shape[1] for p in pictures[j::across]) for j in range(across)]
     scale = max(_PANEL_INCHES, 6.0 / across) / max(widths)
     size = (sum(widths) * scale + 0.1 * across, sum(heights) * scale + _TITLE_INCHES * down)

@@ -1,5 +1,6 @@
-"""Scores: what a structure is worth, given counts."""
+"""Scores and priors: what a structure is worth, given counts, and what it costs before them."""
 
 from bayescut.scores.base import BIC, BayesDirichlet, Score
+from bayescut.scores.prior import NoPrior, StructureCosts, StructurePrior
 
-__all__ = ["BIC", "BayesDirichlet", "Score"]
+__all__ = ["BIC", "BayesDirichlet", "NoPrior", "Score", "StructureCosts", "StructurePrior"]

@@ -1,0 +1,82 @@
+"""How commands fail: one clear line, an exit code, and a traceback only when asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import typer
+
+from bayescut.exceptions import BayescutError, ModelFileError
+
+__all__ = ["CommandError", "UsageError", "guarded"]
+
+# Newer typer carries its own copy of click: the classes are found through what both export.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+class CommandError(BayescutError):
+    """An error found by the command line itself."""
+
+
+def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
+    """Do the work of a command and turn what goes wrong into a line and an exit code.
+
+    Parameters
+    ----------
+    work : callable
+    debug : bool
+        Whether to print tracebacks.
+
+    Returns
+    -------
+    int
+        0, or 2 for a command that was not understood, 1 for other errors, 130 after Ctrl-C.
+    """
+    try:
+        code = work()
+        sys.stdout.flush()
+        return int(code or 0)
+    except typer.Exit as stop:
+        return int(stop.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        print("bayescut: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does: nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed, as asked
+            return 0
+        if debug:
+            traceback.print_exc()
+        print(f"bayescut: error: {_describe(error)}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, _ClickException):
+        context = getattr(error, "ctx", None)
+        path = getattr(context, "command_path", "bayescut")
+        return f"{_one_line(error.format_message())} See {path} --help."  # type: ignore[attr-defined]
+    if isinstance(error, ModelFileError):
+        return f"{_one_line(error)}. Save the model again, or learn it again with bayescut fit."
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"There is no file {os.fsdecode(error.filename)!r}: check the path."
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)!r} cannot be used: {error.strerror}."
+    if isinstance(error, MemoryError):
+        return "Out of memory: use fewer rows or columns."
+    if isinstance(error, (BayescutError, ValueError, TypeError, OSError)):
+        return _one_line(error)
+    return (
+        f"{type(error).__name__}: {_one_line(error)} (this should not happen; --debug shows where)"
+    )
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,72 @@
+"""Models in files and pipes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bayescut.circuit import Circuit
+from bayescut.cli._errors import CommandError
+from bayescut.cli._tables import PIPE, pandas
+from bayescut.data import Domains, decode
+
+__all__ = ["LoadedModel", "blocks", "load_model"]
+
+# Rows that are worked on at once: enough to keep all threads busy, few enough for a moving bar.
+BLOCK = 50_000
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A circuit with its domains, wherever it came from.
+
+    Parameters
+    ----------
+    model : Circuit or estimator
+    circuit : Circuit
+    """
+
+    model: Any
+    circuit: Circuit
+
+    @property
+    def domains(self) -> Domains:
+        """The columns."""
+        return self.circuit.domains
+
+    @property
+    def name(self) -> str:
+        """The kind of model."""
+        return type(self.model).__name__
+
+    def frame(self, codes: Any) -> Any:
+        """Return codes as a DataFrame of labels."""
+        pandas()
+        return decode(codes, self.domains, as_frame=True)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the columns have names."""
+        return self.domains.names is not None
+
+
+def load_model(source: str) -> LoadedModel:
+    """Load a model file; ``-`` is standard input."""
+    from bayescut.files import load
+
+    model = load(sys.stdin.buffer if source == PIPE else source)
+    circuit = model if isinstance(model, Circuit) else getattr(model, "circuit_", None)
+    if not isinstance(circuit, Circuit):
+        raise CommandError(
+            f"{source!r} holds a {type(model).__name__} that has not learned anything yet: "
+            "learn one with bayescut fit."
+        )
+    return LoadedModel(model, circuit)
+
+
+def blocks(n_rows: int) -> Iterator[slice]:
+    """Cut rows into blocks."""
+    for begin in range(0, n_rows, BLOCK):
+        yield slice(begin, min(begin + BLOCK, n_rows))

@@ -1,0 +1,269 @@
+"""``bayescut score``, ``sample``, ``impute`` and ``query``: what a model answers."""
+
+from __future__ import annotations
+
+import math
+import sys
+from enum import Enum
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bayescut.cli._answers import allowed_states, answer, blank, impossible, log_probability
+from bayescut.cli._errors import CommandError
+from bayescut.cli._language import parse_conditions, parse_question
+from bayescut.cli._models import LoadedModel, blocks, load_model
+from bayescut.cli._options import (
+    Header,
+    Ignore,
+    Json,
+    Missing,
+    ModelFile,
+    Separator,
+    one_pipe,
+    table_options,
+)
+from bayescut.cli._tables import PIPE, Writer, drop_ignored, match_table, read_table
+from bayescut.cli._terminal import bar, emit, emit_json, print_table
+from bayescut.data import encode, missing_code
+from bayescut.exceptions import ZeroProbabilityError
+
+__all__ = ["impute", "query", "sample", "score"]
+
+TableFile = Annotated[str, typer.Argument(help="CSV or Parquet file; - is a pipe.")]
+Output = Annotated[
+    str,
+    typer.Option("--output", "-o", help="CSV or Parquet file to write; - is standard output."),
+]
+
+
+def _codes(model: LoadedModel, frame: Any, unseen_is_missing: bool) -> Any:
+    return encode(
+        frame,
+        model.domains,
+        allow_missing=True,
+        unseen="missing" if unseen_is_missing else "error",
+        estimator_name=model.name,
+    )
+
+
+Unseen = Annotated[
+    bool,
+    typer.Option("--unseen-as-missing", help="Take values the model does not know as missing."),
+]
+
+
+def score(
+    model_file: ModelFile,
+    table: TableFile,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Print the log-likelihood of every row.")
+    ] = False,
+    unseen_as_missing: Unseen = False,
+    separator: Separator = None,
+    header: Header = None,
+    missing: Missing = None,
+    ignore: Ignore = None,
+    as_json: Json = False,
+) -> None:
+    """Say how probable the rows of a table are (natural logarithm).
+
+    Missing cells are summed over exactly.
+    """
+    one_pipe(model=model_file, table=table)
+    model = load_model(model_file)
+    options = table_options(separator, header, missing, ignore)
+    frame = drop_ignored(read_table(table, options, model.domains), options)
+    codes = _codes(model, match_table(frame, model.domains), unseen_as_missing)
+    values = np.empty(len(codes))
+    with bar("scoring", len(codes)) as update:
+        for block in blocks(len(codes)):
+            values[block] = model.circuit.log_likelihood(codes[block])
+            update(block.stop - block.start)
+    n_impossible = int(np.sum(values == -np.inf))
+    if rows:
+        if as_json:
+            emit_json({"log_likelihood": values.tolist()})
+        else:
+            sys.stdout.writelines(f"{value!r}\n" for value in values.tolist())
+        return
+    with np.errstate(invalid="ignore"):  # rows of probability zero
+        mean, error = float(values.mean()), float(values.std() / math.sqrt(len(values)))
+    if as_json:
+        emit_json(
+            {
+                "rows": len(values),
+                "mean_log_likelihood": mean,
+                "standard_error": error,
+                "impossible_rows": n_impossible,
+            }
+        )
+        return
+    emit(f"mean log-likelihood {mean:.4f} ± {error:.4f} (standard error) of {len(values):,} rows")
+    if n_impossible:
+        first = int(np.argmax(values == -np.inf))
+        emit(f"{n_impossible:,} rows are impossible under the model; the first is row {first}")
+
+
+def sample(
+    model_file: ModelFile,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many rows to draw.")] = 10,
+    given: Annotated[
+        str, typer.Option("--given", help='Conditions, e.g. "age in {old, middle}, sex=f".')
+    ] = "",
+    seed: Annotated[
+        int | None, typer.Option(help="Seed; without one every call draws anew.")
+    ] = None,
+    output: Output = PIPE,
+    as_json: Json = False,
+) -> None:
+    """Draw rows from a model, under conditions if there are any."""
+    model = load_model(model_file)
+    domains = model.domains
+    allowed = allowed_states(parse_conditions(given), domains)
+    if given:
+        if impossible(allowed, domains) or log_probability(model.circuit, allowed)[0] == -np.inf:
+            raise ZeroProbabilityError(
+                f"{given!r} has probability zero under this model: drop or change a condition."
+            )
+    masks = allowed[None, :] if given else None
+    generator = np.random.default_rng(seed)
+    records: list[Any] = []
+    with Writer(output, model.has_names) as writer, bar("drawing", n) as update:
+        for block in blocks(n):
+            size = block.stop - block.start
+            codes = model.circuit.sample_conditional(blank(size, domains), generator, allowed=masks)
+            frame = model.frame(codes)
+            if as_json:
+                records += frame.astype(object).to_dict(orient="records")
+            else:
+                writer.write(frame)
+            update(size)
+    if as_json:
+        emit_json(records)
+
+
+class Method(str, Enum):
+    """How missing cells are filled."""
+
+    mpe = "mpe"
+    marginal = "marginal"
+    sample = "sample"
+
+
+def impute(
+    model_file: ModelFile,
+    table: TableFile,
+    output: Output = PIPE,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="mpe: the most probable completion of the row; marginal: each cell's own most "
+            "probable value; sample: a draw."
+        ),
+    ] = Method.mpe,
+    seed: Annotated[int | None, typer.Option(help="Seed of --method sample.")] = None,
+    unseen_as_missing: Unseen = False,
+    separator: Separator = None,
+    header: Header = None,
+    missing: Missing = None,
+    ignore: Ignore = None,
+) -> None:
+    """Fill the missing cells of a table. Columns to be ignored are kept as they are."""
+    one_pipe(model=model_file, table=table)
+    model = load_model(model_file)
+    options = table_options(separator, header, missing, ignore)
+    frame = read_table(table, options, model.domains)
+    known = match_table(drop_ignored(frame, options), model.domains)
+    codes = _codes(model, known, unseen_as_missing)
+    generator = np.random.default_rng(seed)
+    with Writer(output, model.has_names) as writer, bar("filling", len(codes)) as update:
+        for block in blocks(len(codes)):
+            try:
+                filled = _fill(model, codes[block], method, generator)
+            except ZeroProbabilityError as error:
+                raise CommandError(_name_row(model, codes, block)) from error
+            complete = model.frame(filled)
+            if model.has_names:  # ignored columns and the order of columns stay as they were
+                for name in options.ignore:
+                    complete[name] = frame[name].to_numpy()[block]
+                complete = complete[[str(name) for name in frame.columns]]
+            writer.write(complete)
+            update(block.stop - block.start)
+
+
+def _fill(model: LoadedModel, codes: Any, method: Method, generator: np.random.Generator) -> Any:
+    if method is Method.mpe:
+        return model.circuit.mpe(codes)[0]
+    if method is Method.sample:
+        return model.circuit.sample_conditional(codes, generator)
+    posterior = model.circuit.marginals(codes)
+    offsets = model.domains.offsets
+    filled = codes.copy()
+    absent = codes == missing_code(codes.dtype)
+    for column in np.flatnonzero(absent.any(axis=0)):
+        best = posterior[:, offsets[column] : offsets[column + 1]].argmax(axis=1)
+        filled[absent[:, column], column] = best[absent[:, column]]
+    return filled
+
+
+def _name_row(model: LoadedModel, codes: Any, block: slice) -> str:
+    values = model.circuit.log_likelihood(codes[block])
+    row = block.start + int(np.argmin(values))
+    return (
+        f"What is observed in row {row} has probability zero under this model, so nothing can "
+        "follow from it: correct the row, or leave it out."
+    )
+
+
+def query(
+    model_file: ModelFile,
+    questions: Annotated[
+        list[str],
+        typer.Argument(help='Questions, e.g. "P(a=1 | b=2)"; - reads one per line.'),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Ask a model for probabilities and explanations; the answers are exact.
+
+    \b
+    P(smoker=yes | age=old, sex=f)    a probability
+    P(smoker | age=old)               a whole distribution
+    P(a=1, b!=2 | c in {x, y}, d>3)   other conditions
+    MPE(a, b | c=1)                   a and b in the most probable completion of all columns
+    MPE(| c=1)                        all of it
+
+    Names and values with blanks or special characters stand in quotes.
+    """
+    texts: list[str] = []
+    if PIPE in questions:
+        one_pipe(model=model_file, questions=PIPE)
+    for text in questions:
+        texts += [line for line in sys.stdin if line.strip()] if text == PIPE else [text]
+    parsed = [parse_question(text.strip()) for text in texts]
+    model = load_model(model_file)
+    for question in parsed:
+        found = answer(question, model.circuit)
+        if as_json:
+            emit_json(found.to_json())
+        elif found.distribution is not None:
+            emit(f"{question.text}")
+            names = list(found.distribution[0][0]) if found.distribution else []
+            print_table(
+                [*names, "probability"],
+                [
+                    [*map(str, line.values()), f"{math.exp(value):.6g}"]
+                    for line, value in found.distribution
+                ],
+                left=range(len(names)),
+            )
+        elif found.assignment is not None:
+            values = ", ".join(f"{name}={value}" for name, value in found.assignment.items())
+            chance = math.exp(found.log_probability or 0.0)
+            emit(f"{question.text} = {values}")
+            exact = "" if found.exact else "; approximate, as the model is a mixture"
+            emit(f"  the whole row has probability {chance:.6g}{exact}")
+        else:
+            chance = math.exp(found.log_probability or 0.0)
+            emit(f"{question.text} = {chance:.6g}  (log {found.log_probability:.6g})")

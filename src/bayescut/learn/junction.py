@@ -1,0 +1,463 @@
+"""Thin junction trees: leaves in which a column has up to w parents that lie in one family.
+
+The search is Prim's algorithm with families in the place of vertices. Every column not yet attached
+keeps the best offer made to it: a set of parents inside one existing family, found by forward
+selection. The best offer is taken, which makes a new family, and the new family is offered to all
+that wait. Width 1 is the maximum spanning forest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayescut._kernels import kernel
+from bayescut._typing import BitArray, CodeArray, FloatArray, IntArray
+from bayescut.data.bits import bit_layout, pack, popcount
+from bayescut.learn.leaves import Leaf
+from bayescut.scores.base import Score
+from bayescut.scores.potentials import XLOGX, fill_table, potential
+from bayescut.scores.prior import StructureCosts
+
+# Two columns whose joint states are more than this are not linked: their table would be all zeros.
+MAX_PAIR_CELLS = 4096
+
+
+class JunctionRule(NamedTuple):
+    """What a family is judged by, in numbers a kernel can take.
+
+    Attributes
+    ----------
+    judge : int
+        Potential of a table.
+    width : int
+        Most parents of a column.
+    max_cells : int
+        Most cells of a family: bounds the width where columns have many states.
+    parameter_cost, parent_cost, leaf_cost : float
+        Price of an independent parameter, of a parent, and of the leaf itself.
+    """
+
+    judge: int
+    width: int
+    max_cells: int
+    parameter_cost: float
+    parent_cost: float
+    leaf_cost: float
+
+
+@kernel
+def cell_masks(bits, n, ptr, sizes, members, n_members, masks):
+    """Rows in each joint state of some columns, as masks; returns the number of joint states.
+
+    The first member is the slowest digit of the state's number.
+    """
+    n_words = bits.shape[1]
+    for w in range(n_words):
+        masks[0, w] = ~np.uint64(0)
+    if n % 64:
+        masks[0, n_words - 1] = (np.uint64(1) << np.uint64(n % 64)) - np.uint64(1)
+    cells = 1
+    for d in range(n_members):
+        v = members[d]
+        k = sizes[v]
+        # From the last cell on, so that no mask is overwritten before it is split.
+        for c in range(cells - 1, -1, -1):
+            for s in range(k - 1, 0, -1):
+                b = ptr[v] + s - 1
+                for w in range(n_words):
+                    masks[c * k + s, w] = masks[c, w] & bits[b, w]
+            if c * k != c:
+                for w in range(n_words):
+                    masks[c * k, w] = masks[c, w]
+            for s in range(1, k):
+                for w in range(n_words):
+                    masks[c * k, w] &= ~masks[c * k + s, w]
+        cells *= k
+    return cells
+
+
+@kernel
+def count_mask(mask, other, planes, n_words):
+    """Number of rows in both masks, or their weight in units of the lowest plane."""
+    total = np.uint64(0)
+    if planes.shape[0] == 0:
+        for w in range(n_words):
+            total += popcount(mask[w] & other[w])
+        return np.int64(total)
+    for p in range(planes.shape[0]):
+        part = np.uint64(0)
+        for w in range(n_words):
+            part += popcount(mask[w] & other[w] & planes[p, w])
+        total += part << np.uint64(p)
+    return np.int64(total)
+
+
+def weight_planes(weights: FloatArray) -> tuple[BitArray, float]:
+    """Split weights into bit planes: plane p is set where bit p of the rounded weight is.
+
+    Weights are rounded to multiples of 2**-24 of the largest. From there on counting them is exact
+    integer arithmetic, with the same popcounts as for rows that count once.
+
+    Returns
+    -------
+    uint64 array of shape (25, ceil(n / 64)), float
+        The planes and the weight of one unit of the lowest.
+    """
+    unit = float(weights.max()) / 2**24
+    units = np.rint(weights / unit).astype(np.uint32)
+    bits = (units[None, :] >> np.arange(25, dtype=np.uint32)[:, None]) & np.uint32(1)
+    padded = np.zeros((25, (len(weights) + 63) // 64 * 64), dtype=np.uint8)
+    padded[:, : len(weights)] = bits
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64), unit
+
+
+@kernel
+def family_score(judge, tables, levels, table, cells, k, ess, unit):
+    """``Φ(family) - Φ(parents)`` of a (cells, k) table of counts in units of ``unit``.
+
+    ``levels[c]`` says which row of ``tables`` holds the potential of a table of c cells (-1: none).
+    """
+    total = 0.0
+    full = cells * k
+    row = levels[full] if full < levels.shape[0] else -1
+    parent_row = levels[cells] if cells < levels.shape[0] else -1
+    if row >= 0 and parent_row >= 0:
+        for c in range(cells):
+            whole = 0
+            for s in range(k):
+                whole += table[c * k + s]
+                total += tables[row, table[c * k + s]]
+            total -= tables[parent_row, whole]
+        return total
+    for c in range(cells):
+        whole = 0
+        for s in range(k):
+            whole += table[c * k + s]
+            total += potential(judge, table[c * k + s] * unit, ess / full)
+        total -= potential(judge, whole * unit, ess / cells)
+    return total
+
+
+@kernel
+def best_likelihood(table, cells, k, unit):
+    """Log-likelihood of a column given the cell under maximum-likelihood parameters.
+
+    No marginal likelihood of the column given any of the family's variables is larger, so an offer
+    that cannot beat the best so far is dropped before its parents are searched.
+    """
+    total = 0.0
+    for c in range(cells):
+        whole = 0
+        for s in range(k):
+            x = table[c * k + s]
+            whole += x
+            total += potential(XLOGX, x * unit, 0.0)
+        total -= potential(XLOGX, whole * unit, 0.0)
+    return total
+
+
+@kernel
+def choose_parents(
+    rule, tables, levels, table, cells, member_sizes, n_members, k, ess, unit, chosen
+):
+    """Forward selection of parents among the members of a family.
+
+    ``table`` holds the (cells, k) counts of the column within the family. Writes the positions of
+    the chosen members and returns their number with the net score of the column.
+    """
+    n_chosen = 0
+    group = np.zeros(cells, dtype=np.int64)  # joint state of the chosen members in every cell
+    n_groups = 1
+    small = np.zeros(cells * k, dtype=np.int64)
+    used = np.zeros(n_members, dtype=np.bool_)
+    score = -np.inf
+    while True:
+        best = -1
+        best_score = score
+        if n_chosen == 0 and score == -np.inf:
+            # The column on its own.
+            small[:k] = 0
+            for c in range(cells):
+                for s in range(k):
+                    small[s] += table[c * k + s]
+            score = family_score(rule.judge, tables, levels, small, 1, k, ess, unit)
+            score -= rule.parameter_cost * (k - 1)
+            best_score = score
+        if n_chosen == rule.width:
+            break
+        for d in range(n_members):
+            k_d = member_sizes[d]
+            cells_then = n_groups * k_d * k
+            # A single parent is always allowed, so that no width is worse than a tree.
+            limit = rule.max_cells if n_chosen > 0 else max(rule.max_cells, MAX_PAIR_CELLS)
+            if used[d] or k_d < 2 or cells_then > limit:
+                continue
+            stride = 1
+            for e in range(d + 1, n_members):
+                stride *= member_sizes[e]
+            size = n_groups * k_d
+            small[: size * k] = 0
+            for c in range(cells):
+                g = (group[c] * k_d + (c // stride) % k_d) * k
+                for s in range(k):
+                    small[g + s] += table[c * k + s]
+            found = family_score(rule.judge, tables, levels, small, size, k, ess, unit)
+            found -= rule.parameter_cost * (k - 1) * size + rule.parent_cost * (n_chosen + 1)
+            if found > best_score + 1e-9:
+                best = d
+                best_score = found
+        if best < 0:
+            break
+        stride = 1
+        for e in range(best + 1, n_members):
+            stride *= member_sizes[e]
+        for c in range(cells):
+            group[c] = group[c] * member_sizes[best] + (c // stride) % member_sizes[best]
+        n_groups *= member_sizes[best]
+        used[best] = True
+        chosen[n_chosen] = best
+        n_chosen += 1
+        score = best_score
+    return n_chosen, score
+
+
+@kernel
+def grow_junction(rule, bits, planes, unit, n, sizes, ptr, active, ess, tables, levels):
+    """Grow a thin junction tree over the ``active`` columns of packed rows.
+
+    ``planes`` holds the weights of the rows (see `weight_planes`), or nothing if they count once.
+
+    Returns
+    -------
+    order, host, parent_ptr, parents, score
+        Columns in the order of attachment, the family (position in that order) that holds all
+        parents of each (-1: none), the parents of each, and the score of the whole.
+    """
+    m = active.shape[0]
+    n_words = bits.shape[1]
+    k_max = 1
+    for t in range(m):
+        k_max = max(k_max, sizes[active[t]])
+    width = rule.width
+    max_cells = max(rule.max_cells, min(k_max * k_max, MAX_PAIR_CELLS), k_max)
+    masks = np.empty((max_cells, n_words), dtype=np.uint64)
+    table = np.zeros(max_cells * k_max, dtype=np.int64)
+    cell_n = np.empty(max_cells, dtype=np.int64)
+    member_sizes = np.empty(width + 1, dtype=np.int64)
+    members = np.empty((m, width + 1), dtype=np.int64)  # parents, then the column itself
+    n_members = np.zeros(m, dtype=np.int64)
+    chosen = np.empty(width + 1, dtype=np.int64)
+
+    alone = np.empty(m)  # score without parents
+    key = np.zeros(m)  # best gain over that
+    host = np.full(m, -1, dtype=np.int64)
+    offer = np.empty((m, width + 1), dtype=np.int64)
+    n_offer = np.zeros(m, dtype=np.int64)
+    waiting = np.ones(m, dtype=np.bool_)
+    order = np.empty(m, dtype=np.int64)
+    order_host = np.empty(m, dtype=np.int64)
+    cell_masks(bits, n, ptr, sizes, members[0], 0, masks)
+    whole = count_mask(masks[0], masks[0], planes, n_words)
+    for t in range(m):
+        v = active[t]
+        k = sizes[v]
+        table[0] = whole
+        for s in range(1, k):
+            c = count_mask(bits[ptr[v] + s - 1], bits[ptr[v] + s - 1], planes, n_words)
+            table[s] = c
+            table[0] -= c
+        alone[t] = family_score(rule.judge, tables, levels, table, 1, k, ess, unit)
+        alone[t] -= rule.parameter_cost * (k - 1)
+
+    total = -rule.leaf_cost
+    n_parents = 0
+    for step in range(m):
+        best = -1
+        for t in range(m):
+            if waiting[t] and (best < 0 or key[t] > key[best]):
+                best = t
+        waiting[best] = False
+        order[step] = active[best]
+        order_host[step] = host[best]
+        total += alone[best] + key[best]
+        for d in range(n_offer[best]):
+            members[step, d] = offer[best, d]
+        members[step, n_offer[best]] = active[best]
+        n_members[step] = n_offer[best] + 1
+        n_parents += n_offer[best]
+        if step == m - 1 or width == 0:
+            continue
+
+        cells = 1
+        for d in range(n_members[step]):
+            member_sizes[d] = sizes[members[step, d]]
+            cells *= member_sizes[d]
+        cell_masks(bits, n, ptr, sizes, members[step], n_members[step], masks)
+        for c in range(cells):
+            cell_n[c] = count_mask(masks[c], masks[c], planes, n_words)
+        for t in range(m):
+            if not waiting[t]:
+                continue
+            v = active[t]
+            k = sizes[v]
+            for c in range(cells):
+                rest = cell_n[c]
+                for s in range(1, k):
+                    x = np.int64(0)
+                    if cell_n[c] > 0:
+                        x = count_mask(masks[c], bits[ptr[v] + s - 1], planes, n_words)
+                    table[c * k + s] = x
+                    rest -= x
+                table[c * k] = rest
+            bound = best_likelihood(table, cells, k, unit) - rule.parent_cost - alone[t]
+            if bound <= key[t]:
+                continue
+            size, score = choose_parents(
+                rule, tables, levels, table, cells, member_sizes, n_members[step], k, ess, unit,
+                chosen,
+            )  # fmt: skip
+            gain = score - alone[t]
+            if size > 0 and gain > key[t] + 1e-9:
+                key[t] = gain
+                host[t] = step
+                n_offer[t] = size
+                for d in range(size):
+                    offer[t, d] = members[step, chosen[d]]
+
+    parent_ptr = np.zeros(m + 1, dtype=np.int64)
+    parents = np.empty(n_parents, dtype=np.int64)
+    for step in range(m):
+        size = n_members[step] - 1
+        for d in range(size):
+            parents[parent_ptr[step] + d] = members[step, d]
+        parent_ptr[step + 1] = parent_ptr[step] + size
+    return order, order_host, parent_ptr, parents, total
+
+
+@kernel
+def junction_tables(bits, planes, unit, n, sizes, ptr, order, parent_ptr, parents, ess):
+    """Posterior means ``log p(x | parents)`` of the families, end to end."""
+    total = 0
+    most = 1
+    widest = 1
+    for f in range(order.shape[0]):
+        cells = 1
+        for i in range(parent_ptr[f], parent_ptr[f + 1]):
+            cells *= sizes[parents[i]]
+        total += cells * sizes[order[f]]
+        most = max(most, cells)
+        widest = max(widest, parent_ptr[f + 1] - parent_ptr[f])
+    out = np.empty(total)
+    n_words = bits.shape[1]
+    masks = np.empty((most, n_words), dtype=np.uint64)
+    start = 0
+    for f in range(order.shape[0]):
+        v = order[f]
+        k = sizes[v]
+        family = parents[parent_ptr[f] : parent_ptr[f + 1]]
+        cells = cell_masks(bits, n, ptr, sizes, family, family.shape[0], masks)
+        a = ess / (cells * k)
+        for c in range(cells):
+            whole = count_mask(masks[c], masks[c], planes, n_words)
+            rest = whole
+            for s in range(1, k):
+                x = count_mask(masks[c], bits[ptr[v] + s - 1], planes, n_words)
+                rest -= x
+                out[start + s] = x
+            out[start] = rest
+            for s in range(k):
+                if whole * unit + a * k > 0.0:
+                    out[start + s] = np.log((out[start + s] * unit + a) / (whole * unit + a * k))
+                else:
+                    out[start + s] = -np.log(k)
+            start += k
+    return out
+
+
+class JunctionLeaves:
+    """Fits thin-junction-tree leaves; one object serves all leaves of a table.
+
+    Parameters
+    ----------
+    score : Score
+        What families are worth.
+    prior : StructureCosts
+        What parents cost.
+    width : int
+        Most parents of a column.
+    sizes : int64 array of shape (m,)
+        Numbers of states of the columns.
+    n_rows : int
+        Rows of the whole table: the largest count there can be.
+    """
+
+    def __init__(
+        self, score: Score, prior: StructureCosts, width: int, sizes: IntArray, n_rows: int
+    ) -> None:
+        self.score = score
+        self.prior = prior
+        self.width = width
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.parameter_cost = score.parameter_cost(n_rows)
+        self.n_rows = n_rows
+        self._tables: dict[float, tuple[FloatArray, IntArray]] = {}
+
+    def fit(
+        self,
+        codes: CodeArray,
+        rows: IntArray,
+        columns: IntArray,
+        ess: float,
+        sample_weight: FloatArray | None = None,
+    ) -> LeafFit:
+        """Fit a leaf over ``columns`` to ``rows`` of a table of complete codes."""
+        layout = bit_layout(columns, self.sizes[columns])
+        bits = pack(codes, rows, layout)
+        planes, unit = np.empty((0, 0), dtype=np.uint64), 1.0
+        if sample_weight is not None and len(rows):
+            planes, unit = weight_planes(sample_weight[rows])
+        n, m = len(rows), len(columns)
+        largest = int(layout.sizes.max())
+        rule = JunctionRule(
+            judge=self.score.potential,
+            width=self.width,
+            max_cells=max(2 ** (self.width + 1), 64 if largest > 2 else 0),
+            parameter_cost=self.parameter_cost,
+            parent_cost=self.prior.parent_cost(m),
+            leaf_cost=self.prior.leaf_cost(m, self.width),
+        )
+        tables, levels = self._levels(ess)
+        if sample_weight is not None:
+            levels = np.full(1, -1)
+        shape = (layout.sizes, layout.ptr)
+        order, hosts, parent_ptr, parents, score = grow_junction(
+            rule, bits, planes, unit, n, *shape, np.arange(m), ess, tables, levels
+        )
+        params = junction_tables(bits, planes, unit, n, *shape, order, parent_ptr, parents, ess)
+        leaf = Leaf(columns[order], hosts, parent_ptr, columns[parents], params)
+        return LeafFit(leaf, float(score))
+
+    def _levels(self, ess: float) -> tuple[FloatArray, IntArray]:
+        """Tables of the potentials of 1, 2, 4, ... 2^(width + 1) cells, where they pay."""
+        found = self._tables.get(ess)
+        if found is None:
+            steps = range(self.width + 2)
+            # Past this many rows the tables no longer fit a cache and are seldom looked up twice.
+            length = min(self.n_rows + 1, 1 << 20)
+            tables = np.empty((len(steps), length))
+            for level in steps:
+                fill_table(self.score.potential, ess / 2**level, tables[level])
+            levels = np.full(2 ** (self.width + 1) + 1, -1, dtype=np.int64)
+            if length > self.n_rows:
+                levels[[2**level for level in steps]] = steps
+            found = self._tables[ess] = tables, levels
+        return found
+
+
+class LeafFit(NamedTuple):
+    """A fitted leaf and its score, structure costs included."""
+
+    leaf: Leaf
+    score: float

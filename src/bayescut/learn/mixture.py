@@ -1,0 +1,247 @@
+"""Mixtures of cutset networks by structural EM, with soft or sampled assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.circuit.build import mixture
+from bayescut.data.domains import Domains
+from bayescut.learn.cutset import CutsetLearner
+from bayescut.learn.freeze import freeze_cutset
+from bayescut.learn.network import NetworkLearner
+
+# A row whose responsibility is below this is left out of a component's rows. All rows together
+# lose at most this part of their weight to every component.
+DROP = 1e-5
+
+
+class Responsibilities(NamedTuple):
+    """Which component explains which row.
+
+    Attributes
+    ----------
+    shares : float64 array of shape (n, K)
+        Responsibilities; rows sum to one.
+    log_likelihood : float64 array of shape (n,)
+        Log-probability of each row under the mixture.
+    """
+
+    shares: FloatArray
+    log_likelihood: FloatArray
+
+
+class Iteration(NamedTuple):
+    """A step of the algorithm.
+
+    Attributes
+    ----------
+    circuit : Circuit
+        The mixture before the step's M-step.
+    lower_bound : float
+        Its mean training log-likelihood.
+    dropped : float
+        Largest part of the training weight that a component lost because responsibilities below
+        rounding were skipped in making this mixture.
+    """
+
+    circuit: Circuit
+    lower_bound: float
+    dropped: float
+
+
+def responsibilities(circuit: Circuit, codes: CodeArray, n_jobs: int) -> Responsibilities:
+    r"""E-step: :math:`r_{nk} \propto a_k \, p(x_n \mid G_k)` with posterior-mean parameters.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        A mixture: a sum over components.
+    codes : array of shape (n, m)
+        Rows; missing cells are marginalised.
+    n_jobs : int
+        Threads.
+
+    Returns
+    -------
+    Responsibilities
+    """
+    lo, hi = circuit.child_ptr[circuit.root], circuit.child_ptr[circuit.root + 1]
+    shares = circuit.node_log_likelihood(codes, circuit.child[lo:hi], n_jobs=n_jobs)
+    shares = np.ascontiguousarray(shares)
+    shares += circuit.log_weight[lo:hi]
+    top = shares.max(axis=1)
+    top = np.where(np.isfinite(top), top, 0.0)
+    shares -= top[:, None]
+    np.exp(shares, out=shares)
+    total = shares.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares /= total[:, None]
+        return Responsibilities(shares, top + np.log(total))
+
+
+@dataclass(frozen=True)
+class StructuralEM:
+    """Structural EM over cutset networks: structures are relearned in every M-step.
+
+    Parameters
+    ----------
+    learner : CutsetLearner or NetworkLearner
+        Learns a component from its share of the rows.
+    assignment : {"soft", "sampled"}
+        ``soft`` gives every component fractional rows. ``sampled`` draws one component for every
+        row from its responsibilities: counts stay whole, and a sweep costs about as much as one
+        network on all rows, whatever the number of components.
+    n_jobs : int
+        Threads; components are learned side by side. The result does not depend on it.
+    """
+
+    learner: CutsetLearner | NetworkLearner
+    assignment: Literal["soft", "sampled"] = "soft"
+    n_jobs: int = 1
+
+    def start(
+        self, codes: CodeArray, domains: Domains, labels: IntArray, sample_weight: FloatArray | None
+    ) -> Circuit:
+        """Learn one component from each cluster; all weigh the same, as in the paper."""
+        n_components = int(labels.max()) + 1
+        rows = [np.flatnonzero(labels == k).astype(np.int32) for k in range(n_components)]
+        rows = [r for r in rows if len(r)]
+        circuits = self._learn(codes, domains, rows, [sample_weight] * len(rows))
+        return mixture(np.full(len(rows), 1.0 / len(rows)), circuits)
+
+    def run(
+        self,
+        circuit: Circuit,
+        codes: CodeArray,
+        sample_weight: FloatArray | None = None,
+        *,
+        seed: int = 0,
+        first: int = 0,
+    ) -> Iterator[Iteration]:
+        """Yield the mixture after every step, without end.
+
+        Parameters
+        ----------
+        circuit : Circuit
+            A mixture to go on from.
+        codes : array of shape (n, m)
+            Complete codes.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights.
+        seed : int
+            Seed of the sampled assignments; the draws of step t depend on (seed, t) alone, so that
+            a run can be resumed.
+        first : int
+            Number of the first step.
+        """
+        domains = circuit.domains
+        dropped = 0.0
+        weights = np.ones(len(codes)) if sample_weight is None else sample_weight
+        step = first
+        while True:
+            shares, log_likelihood = responsibilities(circuit, codes, self.n_jobs)
+            yield Iteration(circuit, float(np.average(log_likelihood, weights=weights)), dropped)
+            if self.assignment == "sampled":
+                rng = np.random.default_rng([seed, step])
+                rows, row_weights = _drawn(shares, rng), sample_weight
+                mass = np.array([weights[r].sum() for r in rows])
+                parts = [row_weights] * len(rows)
+            else:
+                rows, parts, mass, dropped = _shared(shares, weights)
+            # A component with less than a row to its name has nothing to learn from.
+            alive = [
+                k for k in range(len(mass)) if len(rows[k]) and mass[k] >= min(1.0, mass.max())
+            ]
+            circuits = self._learn(
+                codes, domains, [rows[k] for k in alive], [parts[k] for k in alive]
+            )
+            circuit = mixture(mass[alive] / mass[alive].sum(), circuits)
+            step += 1
+
+    def _learn(
+        self,
+        codes: CodeArray,
+        domains: Domains,
+        rows: list[IntArray],
+        weights: list[FloatArray | None],
+    ) -> list[Circuit]:
+        """Learn the components side by side, the largest first so that no core is left idle."""
+        learner = replace(self.learner, n_jobs=1)
+
+        def learn(k: int) -> Circuit:
+            root = learner.grow(codes, domains.n_states, weights[k], rows=rows[k])
+            return freeze_cutset(root, domains)
+
+        order = sorted(range(len(rows)), key=lambda k: -len(rows[k]))
+        with ThreadPoolExecutor(self.n_jobs) as executor:
+            found = dict(zip(order, executor.map(learn, order), strict=True))
+        return [found[k] for k in range(len(rows))]
+
+
+def _drawn(shares: FloatArray, rng: np.random.Generator) -> list[IntArray]:
+    """Draw a component for every row; return the rows of each."""
+    u = rng.random(len(shares))
+    chosen = (np.cumsum(shares, axis=1) < u[:, None]).sum(axis=1)
+    chosen = np.minimum(chosen, shares.shape[1] - 1)
+    return [np.flatnonzero(chosen == k).astype(np.int32) for k in range(shares.shape[1])]
+
+
+def _shared(
+    shares: FloatArray, weights: FloatArray
+) -> tuple[list[IntArray], list[FloatArray | None], FloatArray, float]:
+    """Rows of every component with their fractional weights, and the mass left out."""
+    rows: list[IntArray] = []
+    parts: list[FloatArray | None] = []
+    mass = np.empty(shares.shape[1])
+    dropped = 0.0
+    for k in range(shares.shape[1]):
+        share = shares[:, k]
+        kept = share > DROP
+        rows.append(np.flatnonzero(kept).astype(np.int32))
+        part = share * weights
+        parts.append(part)
+        mass[k] = part.sum()
+        dropped = max(dropped, float(part[~kept].sum()) / float(weights.sum()))
+    return rows, parts, mass, dropped
+
+
+def converge(
+    steps: Iterator[Iteration],
+    *,
+    max_iter: int,
+    tol: float,
+    patience: int,
+    told: Callable[[int, Iteration], None],
+    done: list[float] | None = None,
+) -> tuple[list[float], bool]:
+    """Follow EM until it stops improving.
+
+    Stops after ``patience`` steps in a row that raise the lower bound by less than ``tol`` times
+    its size, or after ``max_iter`` steps. ``told`` hears of every step as it is done.
+
+    Returns
+    -------
+    list of float, bool
+        The lower bounds, and whether the run converged.
+    """
+    bounds = list(done or [])
+    idle = 0
+    for n_done, iteration in enumerate(steps, start=len(bounds)):
+        if bounds and iteration.lower_bound - bounds[-1] < tol * abs(bounds[-1]):
+            idle += 1
+        else:
+            idle = 0
+        bounds.append(iteration.lower_bound)
+        told(n_done, iteration)
+        if idle >= patience:
+            return bounds, True
+        if n_done >= max_iter:
+            return bounds, False
+    raise AssertionError("EM has no end")

@@ -1,0 +1,77 @@
+"""The maximum-a-posteriori learner: cuts found with forests in view, leaves as wide as they pay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.learn.cutset import CutsetLearner, Node
+from bayescut.learn.junction import JunctionLeaves
+from bayescut.learn.rules import TopGain, TreeLeaves
+from bayescut.learn.widen import widen
+from bayescut.scores.base import Score
+from bayescut.scores.prior import StructureCosts
+
+
+@dataclass(frozen=True)
+class NetworkLearner:
+    """Grows a cutset network over forests, then fits wide leaves and prunes.
+
+    Parameters
+    ----------
+    score : Score
+        What structures are worth.
+    prior : StructureCosts
+        What they cost.
+    width : int
+        Most parents of a column in a leaf.
+    n_candidates : int or None
+        Columns tried as cuts; None tries all, 0 cuts nowhere.
+    n_jobs : int
+        Threads; the result does not depend on it.
+    """
+
+    score: Score
+    prior: StructureCosts
+    width: int = 6
+    n_candidates: int | None = 10
+    n_jobs: int = 1
+
+    def grow(
+        self,
+        codes: CodeArray,
+        sizes: IntArray,
+        sample_weight: FloatArray | None = None,
+        *,
+        rows: IntArray | None = None,
+        settled: Callable[[int], None] | None = None,
+    ) -> Node:
+        """Learn a network from complete codes; see `CutsetLearner.grow`."""
+        if rows is None:
+            rows = np.arange(len(codes), dtype=np.int32)
+        if sample_weight is not None:
+            rows = rows[sample_weight[rows] > 0]
+        leaves = JunctionLeaves(self.score, self.prior, self.width, sizes, len(rows))
+        if self.n_candidates == 0:
+            ess = self.score.root_ess
+            fit = leaves.fit(codes, rows, np.arange(codes.shape[1]), ess, sample_weight)
+            if settled is not None:
+                settled(len(rows))
+            return Node.settled_leaf(fit.leaf, fit.score, float(len(rows)), ess)
+        learner = CutsetLearner(
+            self.score,
+            self.prior,
+            TreeLeaves(by_mutual_information=False, spanning=False),
+            TopGain(self.n_candidates),
+            n_jobs=self.n_jobs,
+        )
+        root = learner.grow(codes, sizes, sample_weight, rows=rows, settled=settled)
+        widen(root, codes, rows, leaves, sample_weight, self.n_jobs)
+        return root
+
+    def alone(self) -> NetworkLearner:
+        """The same learner on one thread."""
+        return replace(self, n_jobs=1)

@@ -1,0 +1,74 @@
+import sys
+
+import numpy as np
+import pytest
+
+from bayescut import demo
+from bayescut.datasets import load_binary_digits
+
+
+def test_demo_prints_a_table_and_draws(tmp_path, capsys):
+    image = pytest.importorskip("matplotlib.image")
+    folder = tmp_path / "new" / "folder"
+    assert demo.main(["--output", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "compiles the kernels" in said
+    for name, _ in demo.LEARNERS:
+        assert name in said
+    for name in ("samples.png", "inpainting.png"):
+        assert str(folder / name) in said
+        picture = image.imread(folder / name)
+        assert picture.shape[0] > 200 and picture.shape[1] > 400
+
+
+def test_results_are_those_of_the_learners(tmp_path):
+    results = demo.run(tmp_path, out=demo.PlainScreen())
+    data = load_binary_digits()
+    X = np.vstack([data.train, data.valid])
+    assert [r.name for r in results] == [name for name, _ in demo.LEARNERS]
+    for result, (_, make) in zip(results, demo.LEARNERS, strict=True):
+        model = make().fit(X)
+        assert result.n_parameters == model.n_parameters_
+        assert result.test_log_likelihood == pytest.approx(model.score(data.test))
+        assert result.structure_score == getattr(model, "structure_score_", None)
+
+
+def test_demo_without_extras_says_what_to_install(tmp_path, capsys, monkeypatch):
+    for module in list(sys.modules):
+        if module.split(".")[0] in ("rich", "matplotlib"):
+            monkeypatch.setitem(sys.modules, module, None)
+    for module in ("rich", "rich.console", "matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert demo.main(["--output", str(tmp_path / "pictures")]) == 0
+    said = capsys.readouterr().out
+    assert "bayescut[plot]" in said and "bayescut[cli]" in said
+    assert "test log-likelihood" in said and "CNetBD" in said
+    assert "[1/" in said
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_same_seed_same_pictures():
+    data = load_binary_digits()
+    results = [demo.learn(*demo.LEARNERS[0], data.train, data.test)]
+    first, again, other = (
+        [np.asarray(p.rows) for p in demo.inpainting_panels(results, data.test, seed)]
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first[-1], again[-1])
+    assert (first[-1] != other[-1]).any()
+
+
+def test_completions_keep_what_was_seen():
+    data = load_binary_digits()
+    results = [demo.learn(*demo.LEARNERS[0], data.train, data.test)]
+    _, seen, drawn = demo.inpainting_panels(results, data.test, seed=0)
+    seen_rows, drawn_rows = np.asarray(seen.rows), np.asarray(drawn.rows)
+    lines = drawn_rows.reshape(demo.COMPLETIONS, demo.INPAINTED, -1)
+    for line in lines:  # every digit is a column of the picture
+        np.testing.assert_array_equal(line[:, :32], seen_rows[:, :32])
+    np.testing.assert_array_equal(drawn.drawn, np.isnan(seen_rows[0]))
+
+
+def test_a_learner_without_structure_score_has_an_empty_cell():
+    result = demo.Result("X", None, -1.0, 3, 0.5, None)
+    assert result.cells() == ("X", "-1.000", "3", "0.500", "")
