@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayescut.circuit import Circuit
-    from bayescut.estimators import CNetBD, CNetBIC, CutsetMixture, CutsetNetwork, EMCNetBD
+    from bayescut.estimators import (
+        CNetBD,
+        CNetBIC,
+        CutsetEnsemble,
+        CutsetMixture,
+        CutsetNetwork,
+        EMCNetBD,
+    )
     from bayescut.files import load, save
     from bayescut.scores import BIC, BayesDirichlet
 
@@ -21,6 +28,7 @@ _HOME = {
     "CNetBD": "estimators",
     "CNetBIC": "estimators",
     "Circuit": "circuit",
+    "CutsetEnsemble": "estimators",
     "CutsetMixture": "estimators",
     "CutsetNetwork": "estimators",
     "EMCNetBD": "estimators",
@@ -34,6 +42,7 @@ __all__ = [
     "CNetBD",
     "CNetBIC",
     "Circuit",
+    "CutsetEnsemble",
     "CutsetMixture",
     "CutsetNetwork",
     "EMCNetBD",

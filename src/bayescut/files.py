@@ -37,6 +37,7 @@ PathOrFile = str | bytes | os.PathLike[str] | os.PathLike[bytes] | BinaryIO
 ESTIMATORS: dict[str, str] = {
     "CNetBD": "bayescut.estimators",
     "CNetBIC": "bayescut.estimators",
+    "CutsetEnsemble": "bayescut.estimators",
     "CutsetMixture": "bayescut.estimators",
     "CutsetNetwork": "bayescut.estimators",
     "EMCNetBD": "bayescut.estimators",

@@ -91,7 +91,7 @@ def test_one_learner_and_start_up(nltcs, paper_learners, monkeypatch, tmp_path, 
     ]
 
 
-def test_start_up_runs_in_new_processes(paper_learners, new_processes, monkeypatch):
+def test_start_up_runs_in_new_processes(nltcs, paper_learners, new_processes, monkeypatch):
     real = paper_learners.in_new_process
     caches, known = [], {}
 
@@ -156,7 +156,6 @@ def test_scale_on_small_tables(scale, new_processes, tmp_path, capsys):
     assert [line["rows"] for line in lines] == ["5000", "20000"]
     for line in lines:
         assert abs(float(line["test_ll"]) - float(line["true_test_ll"])) < 0.2
-        assert line["cuts"] == line["true_cuts"]
         assert float(line["peak_mb"]) >= float(line["table_mb"])
 
 

@@ -168,7 +168,7 @@ def test_small_and_constant_tables_are_learned(learner, table):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_bad_rows_at_query_time(learner, X):
     model = learner().fit(X)
-    with pytest.raises(ValueError, match="X has 5 features, but .* is expecting 6"):
+    with pytest.raises(ValueError, match=r"X has 5 features, but .* is expecting 6"):
         model.score_samples(X[:, :5])
     with pytest.raises(DataError, match="2"):
         model.score_samples(np.array([[0, 0, 0, 0, 0, 2]]))

@@ -344,13 +344,14 @@ def _as_printed(cell: Cell, kind: str) -> float:
 
 
 def _comparisons(table: Table, reference: Published | None) -> list[str]:
-    """One sentence for each of our columns that has a published counterpart."""
+    """One sentence for each of our columns whose published counterpart is shown too."""
     if reference is None or table.kind == "memory":
         return []
     notes = []
+    shown = {column.title for column in table.columns if column.is_published}
     for column in table.columns:
         name = counterpart(column.learner) if column.learner is not None else None
-        if name is None:
+        if name not in shown:
             continue
         pairs = [
             (dataset, cell.value, reference.value(name, dataset))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
-from bayescut.circuit._upward import read_rows
+from bayescut.circuit._evaluate import read_rows
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError
 

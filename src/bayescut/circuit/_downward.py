@@ -22,6 +22,7 @@ from bayescut.circuit._kinds import (
     RESTRICTED,
 )
 from bayescut.circuit._plan import (
+    COMPLETE,
     EDGES,
     EDGES_END,
     FLOW,
@@ -95,8 +96,11 @@ def _fill_input(
 
 @njit(cache=True, nogil=True)
 def _choose_edge(
-    plan: Plan,
-    ws: Workspace,
+    records: IntArray,
+    child: IntArray,
+    log_weight: FloatArray,
+    variable: IntArray,
+    number: FloatArray,
     node: int,
     row: CodeArray,
     allowed: IntArray,
@@ -105,25 +109,25 @@ def _choose_edge(
     random: IntArray,
 ) -> int:
     """Return the edge to follow at a sum; with ``blank`` evidence all values are 0."""
-    begin, end = edges(plan, node, row)
+    begin, end = edges(records, node, row)
     if end - begin == 1:
         return begin
     chosen = -1
     if maximise:
         top = -np.inf
         for e in range(begin, end):
-            if not is_closed(plan, node, e, row, allowed):
-                term = plan.log_weight[e] + ws.value[plan.child[e], VALUE]
+            if not is_closed(records, log_weight, variable, node, e, row, allowed):
+                term = log_weight[e] + number[child[e], VALUE]
                 if term > top:
                     top = term
                     chosen = e
         return chosen
-    value = 0.0 if blank else ws.value[node, VALUE]
+    value = 0.0 if blank else number[node, VALUE]
     rest = next_uniform(random)
     for e in range(begin, end):
-        if not is_closed(plan, node, e, row, allowed):
-            below = 0.0 if blank else ws.value[plan.child[e], VALUE]
-            p = np.exp(plan.log_weight[e] + below - value)
+        if not is_closed(records, log_weight, variable, node, e, row, allowed):
+            below = 0.0 if blank else number[child[e], VALUE]
+            p = np.exp(log_weight[e] + below - value)
             if p > 0.0:
                 chosen = e
                 rest -= p
@@ -147,7 +151,9 @@ def fill(
     random: IntArray,
 ) -> int:
     """Complete a block of rows in place; return the first impossible row of it, or -1."""
-    m = len(plan.variable)
+    records, child, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
+    clock, mark, number = ws.clock, ws.node, ws.value
+    m = len(variable)
     for r in range(len(unknown)):
         if unknown[r] < 0:
             return start + r
@@ -161,8 +167,8 @@ def fill(
             blank = True
             for v in range(m):
                 blank = blank and row[v] == MISSING
-        begin_pass(ws, unknown[r] == 0)
-        node, total = shortcut(plan, root, row)
+        begin_pass(clock, unknown[r] == 0)
+        node, total = shortcut(records, child, log_weight, root, row)
         if total == -np.inf:
             return start + r
         if not blank:
@@ -171,24 +177,37 @@ def fill(
                 return start + r
         if unknown[r] == 0:
             continue
-        # A path branches at products only: the stack never holds more than `order` can.
+        # A path branches at products only: its open ends are never more than there are nodes.
         waiting = 1
-        ws.node[0, ORDER] = node
+        mark[0, ORDER] = node
         while waiting > 0:
             waiting -= 1
-            node = ws.node[waiting, ORDER]
-            kind = plan.node[node, KIND]
+            node = mark[waiting, ORDER]
+            kind = records[node, KIND]
             if kind >= INDICATOR:
                 _fill_input(plan, ws, node, row, mask, value, maximise, random)
             elif kind == PRODUCT:
-                for e in range(plan.node[node, EDGES_END] - 1, plan.node[node, EDGES] - 1, -1):
-                    ws.node[waiting, ORDER] = plan.child[e]
+                for e in range(records[node, EDGES_END] - 1, records[node, EDGES] - 1, -1):
+                    mark[waiting, ORDER] = child[e]
                     waiting += 1
             else:
-                e = _choose_edge(plan, ws, node, row, mask, maximise, blank, random)
-                if kind == DECISION and row[plan.node[node, NODE_VAR]] >= RESTRICTED:
-                    row[plan.node[node, NODE_VAR]] = e - plan.node[node, EDGES]
-                ws.node[waiting, ORDER] = plan.child[e]
+                e = _choose_edge(
+                    records,
+                    child,
+                    log_weight,
+                    variable,
+                    number,
+                    node,
+                    row,
+                    mask,
+                    maximise,
+                    blank,
+                    random,
+                )
+                v = records[node, NODE_VAR]
+                if kind == DECISION and row[v] >= RESTRICTED:
+                    row[v] = e - records[node, EDGES]
+                mark[waiting, ORDER] = child[e]
                 waiting += 1
     return -1
 
@@ -220,7 +239,8 @@ def _spread_input(
 ) -> None:
     kind = plan.node[node, KIND]
     if kind == JUNCTION:
-        leaf_value(plan, ws, node, row, allowed, False)
+        if not ws.clock[COMPLETE]:
+            leaf_value(plan, ws, node, row, allowed, False)
         leaf_joint(plan, ws, node, row, allowed, flow, marginal, table_flow)
         return
     v = plan.node[node, NODE_VAR]
@@ -276,7 +296,9 @@ def spread(
     rows: ``edge_flow``, ``table_flow`` (cells of junction families), ``param_flow`` (states of
     categorical inputs) and ``statistic`` (node, [weight, mean, squared deviations]) of Gaussians.
     """
-    m = len(plan.variable)
+    records, children, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
+    clock, mark, number = ws.clock, ws.node, ws.value
+    m = len(variable)
     want_edges = len(edge_flow) > 0
     for r in range(len(unknown)):
         weight = sample_weight[start + r] if len(sample_weight) > 0 else 1.0
@@ -291,20 +313,19 @@ def spread(
         moment = moments[start + r if len(moments) > 1 else 0]
         if len(marginal) > 0:
             for v in range(m):
-                if row[v] < RESTRICTED and plan.variable[v, VAR_STATES] > 0:
-                    marginal[plan.variable[v, VAR_OFFSET] + row[v]] = 1.0
-        begin_pass(ws, unknown[r] == 0)
-        total = upward(plan, ws, root, row, mask, value, False)
-        if total == -np.inf:
+                if row[v] < RESTRICTED and variable[v, VAR_STATES] > 0:
+                    marginal[variable[v, VAR_OFFSET] + row[v]] = 1.0
+        begin_pass(clock, unknown[r] == 0)
+        if upward(plan, ws, root, row, mask, value, False) == -np.inf:
             return start + r
-        reached = ws.clock[REACHED]
+        reached = clock[REACHED]
         for i in range(reached):
-            ws.value[ws.node[i, ORDER], FLOW] = 0.0
-        ws.value[root, FLOW] = weight
+            number[mark[i, ORDER], FLOW] = 0.0
+        number[root, FLOW] = weight
         for i in range(reached - 1, -1, -1):
-            node = ws.node[i, ORDER]
-            flow = ws.value[node, FLOW]
-            kind = plan.node[node, KIND]
+            node = mark[i, ORDER]
+            flow = number[node, FLOW]
+            kind = records[node, KIND]
             if flow == 0.0:
                 continue
             if kind >= INDICATOR:
@@ -323,26 +344,21 @@ def spread(
                     statistic,
                 )
                 continue
-            begin, end = edges(plan, node, row)
+            begin, end = edges(records, node, row)
+            v = records[node, NODE_VAR]
+            is_cut = len(marginal) > 0 and kind == DECISION and row[v] >= RESTRICTED
             for e in range(begin, end):
-                child = plan.child[e]
+                child = children[e]
                 share = flow
                 if kind != PRODUCT and end - begin > 1:
-                    if is_closed(plan, node, e, row, mask):
+                    if is_closed(records, log_weight, variable, node, e, row, mask):
                         continue
-                    share *= np.exp(
-                        plan.log_weight[e] + ws.value[child, VALUE] - ws.value[node, VALUE]
-                    )
-                ws.value[child, FLOW] += share
+                    share *= np.exp(log_weight[e] + number[child, VALUE] - number[node, VALUE])
+                number[child, FLOW] += share
                 if want_edges:
                     edge_flow[e] += share
-                if (
-                    kind == DECISION
-                    and row[plan.node[node, NODE_VAR]] >= RESTRICTED
-                    and len(marginal) > 0
-                ):
-                    v = plan.node[node, NODE_VAR]
-                    marginal[plan.variable[v, VAR_OFFSET] + e - begin] += share
+                if is_cut:
+                    marginal[variable[v, VAR_OFFSET] + e - begin] += share
     return -1
 
 

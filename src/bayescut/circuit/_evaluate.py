@@ -124,59 +124,57 @@ def _evaluate_pairs(
     out: FloatArray,
 ) -> None:
     """Compute the leaf values that the rows of a block have asked for, leaf by leaf."""
-    n_pairs = ws.clock[CURSOR]
-    ws.clock[PASS] += 1
-    clock = ws.clock[PASS]
+    clock, mark, pair, found = ws.clock, ws.node, ws.pair, ws.leaf_value
+    index = lanes.pairs
+    n_pairs = clock[CURSOR]
+    clock[PASS] += 1
+    now = clock[PASS]
     n_leaves = 0
     for i in range(n_pairs):
-        leaf = ws.pair[i, LEAF]
-        if ws.node[leaf, STAMP] != clock:
-            ws.node[leaf, STAMP] = clock
-            ws.node[leaf, LAST_PAIR] = -1
-            ws.node[n_leaves, ORDER] = leaf
+        leaf = pair[i, LEAF]
+        if mark[leaf, STAMP] != now:
+            mark[leaf, STAMP] = now
+            mark[leaf, LAST_PAIR] = -1
+            mark[n_leaves, ORDER] = leaf
             n_leaves += 1
-        ws.pair[i, NEXT] = ws.node[leaf, LAST_PAIR]
-        ws.node[leaf, LAST_PAIR] = i
+        pair[i, NEXT] = mark[leaf, LAST_PAIR]
+        mark[leaf, LAST_PAIR] = i
     in_lanes = not maximise and allowed.shape[1] == 0
     for j in range(n_leaves):
-        leaf = ws.node[j, ORDER]
+        leaf = mark[j, ORDER]
         # Complete rows to the front of the index, the others to its end.
-        front, back = 0, lanes.index.shape[1]
-        i = ws.node[leaf, LAST_PAIR]
+        front, back = 0, index.shape[1]
+        i = mark[leaf, LAST_PAIR]
         while i >= 0:
-            r = ws.pair[i, ROW]
+            r = pair[i, ROW]
             if unknown[r] == 0:
                 at = front
                 front += 1
             else:
                 back -= 1
                 at = back
-            lanes.index[0, at] = i
-            lanes.index[1, at] = r
-            i = ws.pair[i, NEXT]
+            index[0, at] = i
+            index[1, at] = r
+            i = pair[i, NEXT]
         if front > 0:
-            found = np.empty(front)
-            leaf_rows(plan, leaf, rows, lanes.index[1, :front], found)
-            for k in range(front):
-                ws.leaf_value[lanes.index[0, k]] = found[k]
-        for k in range(back, lanes.index.shape[1], LANES):
-            pairs = lanes.index[0, k : k + LANES]
-            which = lanes.index[1, k : k + LANES]
+            leaf_rows(plan, leaf, rows, index[1, :front], index[0, :front], found)
+        for k in range(back, index.shape[1], LANES):
+            pairs = index[0, k : k + LANES]
+            which = index[1, k : k + LANES]
             if in_lanes and plan.node[leaf, DENSE]:
-                leaf_lanes(plan, lanes, leaf, rows, which, pairs, ws.leaf_value)
+                leaf_lanes(plan, lanes, leaf, rows, which, pairs, found)
             else:
-                ws.leaf_value[pairs[0]] = np.nan
                 for i in pairs:
-                    ws.leaf_value[i] = np.nan
+                    found[i] = np.nan
             for i in pairs:
-                if np.isnan(ws.leaf_value[i]):
-                    r = ws.pair[i, ROW]
+                if np.isnan(found[i]):
+                    r = pair[i, ROW]
                     mask = allowed[start + r if len(allowed) > 1 else 0]
-                    ws.leaf_value[i] = leaf_value(plan, ws, leaf, rows[r], mask, maximise)
+                    found[i] = leaf_value(plan, ws, leaf, rows[r], mask, maximise)
     for i in range(n_pairs):
-        target = ws.pair[i, TARGET]
+        target = pair[i, TARGET]
         if target >= 0:
-            out[target, start + ws.pair[i, ROW]] += ws.leaf_value[i]
+            out[target, start + pair[i, ROW]] += found[i]
 
 
 @njit(cache=True, nogil=True)
@@ -191,57 +189,60 @@ def _evaluate_block(
     values: FloatArray,
     start: int,
     maximise: bool,
+    most_pairs: int,
     out: FloatArray,
 ) -> None:
     n = len(unknown)
-    room = len(ws.pair) - plan.n_leaves[0] - len(nodes)
+    records, child, log_weight, clock = plan.node, plan.child, plan.log_weight, ws.clock
+    pair = ws.pair
+    room = len(pair) - most_pairs
     first_pair = np.empty(n, dtype=np.int64)
     again = np.zeros(n, dtype=np.bool_)
     begin = 0
     while begin < n:
         # Collect: which leaves do the rows need?
-        ws.clock[MODE] = COLLECT
-        ws.clock[CURSOR] = 0
+        clock[MODE] = COLLECT
+        clock[CURSOR] = 0
         end = begin
-        while end < n and (ws.clock[CURSOR] <= room or end == begin):
+        while end < n and clock[CURSOR] <= room:
             row = rows[end]
-            first_pair[end] = ws.clock[CURSOR]
-            ws.clock[THIS_ROW] = end
-            begin_pass(ws, unknown[end] == 0)
+            first_pair[end] = clock[CURSOR]
+            clock[THIS_ROW] = end
+            begin_pass(clock, unknown[end] == 0)
             for i in range(len(nodes)):
                 if unknown[end] < 0:
                     out[i, start + end] = -np.inf
                     continue
-                node, total = shortcut(plan, nodes[i], row)
+                node, total = shortcut(records, child, log_weight, nodes[i], row)
                 out[i, start + end] = total
                 if total == -np.inf:
                     continue
-                if plan.node[node, KIND] == JUNCTION:
-                    add_pair(ws, node, i)
+                if records[node, KIND] == JUNCTION:
+                    add_pair(clock, pair, node, i)
                 else:
                     again[end] = True
                     mask = allowed[start + end if len(allowed) > 1 else 0]
                     value = values[start + end if values.shape[1] else 0]
                     upward(plan, ws, node, row, mask, value, maximise)
             end += 1
-        ws.clock[MODE] = COMPUTE
+        clock[MODE] = COMPUTE
         _evaluate_pairs(plan, ws, lanes, rows, unknown, allowed, start, maximise, out)
         # Replay: what are the nodes above them worth?
-        ws.clock[MODE] = REPLAY
+        clock[MODE] = REPLAY
         for r in range(begin, end):
             if not again[r]:
                 continue
-            ws.clock[CURSOR] = first_pair[r]
-            begin_pass(ws, unknown[r] == 0)
+            clock[CURSOR] = first_pair[r]
+            begin_pass(clock, unknown[r] == 0)
             mask = allowed[start + r if len(allowed) > 1 else 0]
             value = values[start + r if values.shape[1] else 0]
             for i in range(len(nodes)):
-                node, total = shortcut(plan, nodes[i], rows[r])
-                if total > -np.inf and plan.node[node, KIND] != JUNCTION:
+                node, total = shortcut(records, child, log_weight, nodes[i], rows[r])
+                if total > -np.inf and records[node, KIND] != JUNCTION:
                     total += upward(plan, ws, node, rows[r], mask, value, maximise)
                     out[i, start + r] = total
         begin = end
-    ws.clock[MODE] = COMPUTE
+    clock[MODE] = COMPUTE
 
 
 @njit(cache=True, nogil=True)
@@ -257,13 +258,14 @@ def evaluate(
     values: FloatArray,
     start: int,
     maximise: bool,
+    most_pairs: int,
     out: FloatArray,
 ) -> None:
     """Write the log values of ``nodes`` for some rows to ``out[:, start:start + len(rows)]``.
 
     With ``one_by_one`` each node passes over a block of rows before the next one begins, which
     keeps the tables of one mixture component in the cache; otherwise the nodes share one pass per
-    row. The numbers are the same.
+    row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need.
     """
     n = len(unknown)
     step = 1 if one_by_one else len(nodes)
@@ -281,5 +283,6 @@ def evaluate(
                 values,
                 start + begin,
                 maximise,
+                most_pairs,
                 out[i : i + step],
             )

@@ -119,8 +119,15 @@ def leaf_row(plan: Plan, node: int, row: CodeArray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def leaf_rows(plan: Plan, node: int, rows: CodeArray, which: IntArray, out: FloatArray) -> None:
-    """Write the log-probabilities of the complete rows ``which`` of a block to ``out``."""
+def leaf_rows(
+    plan: Plan,
+    node: int,
+    rows: CodeArray,
+    which: IntArray,
+    out_index: IntArray,
+    out: FloatArray,
+) -> None:
+    """Write the log-probabilities of the complete rows ``which`` to ``out[out_index]``."""
     family, parent, _, table, _ = leaf_arrays(plan, node)
     i = 0
     while i + 4 <= len(which):
@@ -128,10 +135,11 @@ def leaf_rows(plan: Plan, node: int, rows: CodeArray, which: IntArray, out: Floa
         sum_a, sum_b, sum_c, sum_d = _look_up_four(
             family, parent, table, rows[a], rows[b], rows[c], rows[d]
         )
-        out[i], out[i + 1], out[i + 2], out[i + 3] = sum_a, sum_b, sum_c, sum_d
+        out[out_index[i]], out[out_index[i + 1]] = sum_a, sum_b
+        out[out_index[i + 2]], out[out_index[i + 3]] = sum_c, sum_d
         i += 4
     while i < len(which):
-        out[i] = _look_up(family, parent, table, rows[which[i]])
+        out[out_index[i]] = _look_up(family, parent, table, rows[which[i]])
         i += 1
 
 

@@ -40,14 +40,143 @@ TINY = 1e-250  # below this, products may have lost digits
 
 
 @njit(cache=True, nogil=True)
-def _agrees(
-    parent: IntArray, begin: int, end: int, base: int, n_states: int, row: CodeArray
-) -> bool:
+def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -> bool:
     """Say whether an assignment of the parents, given by its number, agrees with a row."""
+    number = base
     for j in range(end, begin, -1):
         k = np.int64(parent[j - 1, PARENT_STATES])
         state = np.int64(row[parent[j - 1, PARENT_VAR]])
-        if state < RESTRICTED and state != base % k:
+        if state < RESTRICTED and state != number % k:
             return False
-        base //= k
+        number //= k
     return True
+
+
+@njit(cache=True, nogil=True)
+def _scale(
+    message: FloatArray,
+    logs: FloatArray,
+    parent: IntArray,
+    begin: int,
+    end: int,
+    n_states: int,
+    rows: CodeArray,
+    which: IntArray,
+) -> None:
+    """Bring the small entries of one family's messages back to a safe size, lane by lane."""
+    n_bases = len(message) // n_states
+    for r in range(len(which)):
+        top, low = 0.0, np.inf
+        for b in range(n_bases):
+            top = max(top, message[b * n_states, r])
+            low = min(low, message[b * n_states, r])
+        if low >= SMALL:
+            continue
+        # Entries that contradict the row may be as small as they like.
+        top, low = 0.0, np.inf
+        for b in range(n_bases):
+            if _agrees(parent, begin, end, b, rows[which[r]]):
+                top = max(top, message[b * n_states, r])
+                low = min(low, message[b * n_states, r])
+            else:
+                message[b * n_states, r] = 0.0
+        if top < TINY or low < SMALL * top:
+            logs[r] = np.nan
+        elif top < SMALL:
+            logs[r] += np.log(top)
+            for b in range(n_bases):
+                message[b * n_states, r] /= top
+
+
+@njit(cache=True, nogil=True)
+def leaf_lanes(
+    plan: Plan,
+    lanes: Lanes,
+    node: int,
+    rows: CodeArray,
+    which: IntArray,
+    out_index: IntArray,
+    out: FloatArray,
+) -> None:
+    """Write the log values of a leaf for at most LANES rows to ``out[out_index]``.
+
+    Unknown variables must be wholly unknown. NaN: the row has to be evaluated on its own.
+    """
+    family, parent, up, _, linear = leaf_arrays(plan, node)
+    n = len(which)
+    chain, state = lanes.chain, lanes.state
+    term, product, logs = lanes.number[TERM], lanes.number[PRODUCT_SO_FAR], lanes.number[LOGS]
+    for f in range(len(family)):
+        chain[f, HEAD] = NONE
+    for r in range(n):
+        product[r] = 1.0
+        logs[r] = 0.0
+    for f in range(len(family) - 1, -1, -1):
+        v = family[f, VAR]
+        n_states = np.uint64(family[f, STATES])
+        start = family[f, START]
+        for r in range(n):
+            state[r] = rows[which[r], v]
+        for s in range(n_states):
+            possible = lanes.possible[s]
+            wanted = np.uint16(s)
+            for r in range(n):
+                possible[r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
+        begin, end = family[f, PARENTS], family[f, PARENTS_END]
+        n_cells = n_states
+        for j in range(begin, end):
+            n_cells *= np.uint64(parent[j, PARENT_STATES])
+        sender = chain[f, HEAD]
+        n_small = 0
+        for base in range(np.uint64(0), n_cells, n_states):
+            total = lanes.message[start + base]
+            for r in range(n):
+                total[r] = 0.0
+            for s in range(n_states):
+                p = linear[start + base + s]
+                possible = lanes.possible[s]
+                if sender == NONE:
+                    for r in range(n):
+                        total[r] += p * possible[r]
+                    continue
+                received = lanes.message[up[family[sender, UP] + base + s]]
+                for r in range(n):
+                    term[r] = p * possible[r] * received[r]
+                g = chain[sender, LINK]
+                while g != NONE:
+                    received = lanes.message[up[family[g, UP] + base + s]]
+                    for r in range(n):
+                        term[r] *= received[r]
+                    g = chain[g, LINK]
+                for r in range(n):
+                    total[r] += term[r]
+            for r in range(n):
+                n_small += total[r] < SMALL
+        if n_small > 0:
+            _scale(
+                lanes.message[start : start + n_cells],
+                logs,
+                parent,
+                begin,
+                end,
+                np.int64(n_states),
+                rows,
+                which,
+            )
+        if begin == end:
+            total = lanes.message[start]
+            n_small = 0
+            for r in range(n):
+                product[r] *= total[r]
+                n_small += product[r] < SMALL
+            if n_small > 0:
+                for r in range(n):
+                    if product[r] < SMALL:
+                        logs[r] += np.log(product[r])
+                        product[r] = 1.0
+        else:
+            host = family[f, HOST]
+            chain[f, LINK] = chain[host, HEAD]
+            chain[host, HEAD] = f
+    for r in range(n):
+        out[out_index[r]] = logs[r] + np.log(product[r])

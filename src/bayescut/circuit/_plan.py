@@ -144,7 +144,8 @@ class Lanes(NamedTuple):
     number: FloatArray  # (3, LANES), see below
     possible: FloatArray  # (states, LANES): 1 if the evidence leaves the state, else 0
     state: IntArray  # (LANES,) the variable's entry in each row
-    index: IntArray  # (2, number of pairs): pairs of the leaf, their rows
+    chain: IntArray  # (families, 2)
+    pairs: IntArray  # (2, number of pairs): pairs of the leaf, their rows
 
 
 # Rows of Lanes.number.
@@ -215,9 +216,8 @@ def sizes(circuit: Circuit) -> Sizes:
     )
 
 
-def make_workspace(size: Sizes, with_pairs: bool = False) -> Workspace:
-    """Allocate scratch memory for one thread; only :func:`evaluate` wants pairs."""
-    n_pairs = max(size.leaves, MIN_PAIRS) if with_pairs else 0
+def make_workspace(size: Sizes, n_pairs: int = 0) -> Workspace:
+    """Allocate scratch memory for one thread; only blocks of rows want pairs."""
     return Workspace(
         clock=np.zeros(7, dtype=np.int64),
         node=np.zeros((size.n_nodes, 3), dtype=np.int64),
@@ -232,14 +232,15 @@ def make_workspace(size: Sizes, with_pairs: bool = False) -> Workspace:
     )
 
 
-def make_lanes(size: Sizes) -> Lanes:
+def make_lanes(size: Sizes, n_pairs: int) -> Lanes:
     """Allocate the lanes of one thread."""
     return Lanes(
         message=np.empty((size.dense_cells, LANES)),
         number=np.empty((3, LANES)),
         possible=np.empty((size.states, LANES)),
         state=np.empty(LANES, dtype=np.uint16),
-        index=np.empty((2, max(size.leaves, MIN_PAIRS)), dtype=np.int64),
+        chain=np.empty((size.families, 2), dtype=np.uint32),
+        pairs=np.empty((2, n_pairs), dtype=np.int64),
     )
 
 

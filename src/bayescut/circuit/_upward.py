@@ -25,7 +25,6 @@ from bayescut.circuit._kinds import (
 from bayescut.circuit._plan import (
     COLLECT,
     COMPLETE,
-    COMPUTE,
     CURSOR,
     EDGE,
     EDGES,
@@ -40,6 +39,7 @@ from bayescut.circuit._plan import (
     PARAM,
     PASS,
     REACHED,
+    REPLAY,
     ROW,
     STAMP,
     TARGET,
@@ -54,130 +54,140 @@ from bayescut.circuit._plan import (
 HALF_LOG_TAU = 0.9189385332046727  # ln(2π) / 2
 
 
-@njit(cache=True, nogil=True, inline="always")
-def add_pair(ws: Workspace, leaf: int, target: int) -> None:
+@njit(cache=True, nogil=True)
+def add_pair(clock: IntArray, pair: IntArray, leaf: int, target: int) -> None:
     """Note that the present row needs the value of a leaf."""
-    at = ws.clock[CURSOR]
-    ws.pair[at, LEAF] = leaf
-    ws.pair[at, ROW] = ws.clock[THIS_ROW]
-    ws.pair[at, TARGET] = target
-    ws.clock[CURSOR] += 1
+    at = clock[CURSOR]
+    pair[at, LEAF] = leaf
+    pair[at, ROW] = clock[THIS_ROW]
+    pair[at, TARGET] = target
+    clock[CURSOR] += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _input(
-    plan: Plan,
-    ws: Workspace,
+    records: IntArray,
+    param: FloatArray,
+    variable: IntArray,
     node: int,
     row: CodeArray,
     allowed: IntArray,
     value: FloatArray,
     maximise: bool,
 ) -> float:
-    kind = plan.node[node, KIND]
-    mode = ws.clock[MODE]
-    if mode != COMPUTE:
-        if mode == COLLECT:
-            if kind == JUNCTION:
-                add_pair(ws, node, -1)
-            return 0.0
-        if kind == JUNCTION:
-            # The order is the same; leaves that turned out to be of no use are passed over.
-            while ws.pair[ws.clock[CURSOR], LEAF] != node:
-                ws.clock[CURSOR] += 1
-            return ws.leaf_value[ws.clock[CURSOR]]
-    if kind == JUNCTION:
-        if ws.clock[COMPLETE]:
-            return leaf_row(plan, node, row)
-        return leaf_value(plan, ws, node, row, allowed, maximise)
-    v = plan.node[node, NODE_VAR]
+    """Log value of an indicator, categorical or Gaussian input."""
+    kind = records[node, KIND]
+    v = records[node, NODE_VAR]
     state = row[v]
+    offset = variable[v, VAR_OFFSET]
     if kind == INDICATOR:
-        wanted = plan.node[node, NODE_STATE]
+        wanted = records[node, NODE_STATE]
         if state == wanted or state == MISSING:
             return 0.0
-        if state == RESTRICTED and allowed[plan.variable[v, VAR_OFFSET] + wanted]:
+        if state == RESTRICTED and allowed[offset + wanted]:
             return 0.0
         return -np.inf
-    start = plan.node[node, PARAM]
+    start = records[node, PARAM]
     if kind == GAUSSIAN:
-        deviation = plan.param[start + 1]
+        deviation = param[start + 1]
         if state < RESTRICTED:
-            z = (value[v] - plan.param[start]) / deviation
+            z = (value[v] - param[start]) / deviation
             return -0.5 * z * z - np.log(deviation) - HALF_LOG_TAU
         return -np.log(deviation) - HALF_LOG_TAU if maximise else 0.0
     # CATEGORICAL
     if state < RESTRICTED:
-        return plan.param[start + state]
+        return param[start + state]
     if state == MISSING and not maximise:
         return 0.0
     top = -np.inf
-    for s in range(plan.variable[v, VAR_STATES]):
-        if state == MISSING or allowed[plan.variable[v, VAR_OFFSET] + s]:
-            top = max(top, plan.param[start + s])
+    for s in range(variable[v, VAR_STATES]):
+        if state == MISSING or allowed[offset + s]:
+            top = max(top, param[start + s])
     if maximise or top == -np.inf:
         return top
     total = 0.0
-    for s in range(plan.variable[v, VAR_STATES]):
-        if allowed[plan.variable[v, VAR_OFFSET] + s]:
-            total += np.exp(plan.param[start + s] - top)
+    for s in range(variable[v, VAR_STATES]):
+        if allowed[offset + s]:
+            total += np.exp(param[start + s] - top)
     return top + np.log(total)
 
 
 @njit(cache=True, nogil=True)
-def edges(plan: Plan, node: int, row: CodeArray) -> tuple[int, int]:
+def edges(records: IntArray, node: int, row: CodeArray) -> tuple[int, int]:
     """Return the range of edges of an inner node that the row can take."""
-    begin, end = plan.node[node, EDGES], plan.node[node, EDGES_END]
-    if plan.node[node, KIND] == DECISION:
-        state = row[plan.node[node, NODE_VAR]]
+    begin, end = records[node, EDGES], records[node, EDGES_END]
+    if records[node, KIND] == DECISION:
+        state = np.int64(row[records[node, NODE_VAR]])
         if state < RESTRICTED:
-            return begin + state, begin + state + 1
+            begin += state
+            end = begin + 1
     return begin, end
 
 
 @njit(cache=True, nogil=True)
-def is_closed(plan: Plan, node: int, edge: int, row: CodeArray, allowed: IntArray) -> bool:
+def is_closed(
+    records: IntArray,
+    log_weight: FloatArray,
+    variable: IntArray,
+    node: int,
+    edge: int,
+    row: CodeArray,
+    allowed: IntArray,
+) -> bool:
     """Say whether an edge has weight zero or leads to a state that the row's mask forbids."""
-    if plan.log_weight[edge] == -np.inf:
-        return True
-    if plan.node[node, KIND] == DECISION:
-        v = plan.node[node, NODE_VAR]
+    closed = log_weight[edge] == -np.inf
+    if records[node, KIND] == DECISION and not closed:
+        v = records[node, NODE_VAR]
         if row[v] == RESTRICTED:
-            return not allowed[plan.variable[v, VAR_OFFSET] + edge - plan.node[node, EDGES]]
-    return False
+            closed = not allowed[variable[v, VAR_OFFSET] + edge - records[node, EDGES]]
+    return closed
 
 
 @njit(cache=True, nogil=True)
 def _combine(
-    plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: IntArray, maximise: bool
+    records: IntArray,
+    child: IntArray,
+    log_weight: FloatArray,
+    variable: IntArray,
+    number: FloatArray,
+    node: int,
+    row: CodeArray,
+    allowed: IntArray,
+    maximise: bool,
 ) -> float:
-    begin, end = edges(plan, node, row)
-    if plan.node[node, KIND] == PRODUCT:
+    """Log value of a sum, decision or product from those of its children."""
+    begin, end = edges(records, node, row)
+    if records[node, KIND] == PRODUCT:
         total = 0.0
         for e in range(begin, end):
-            total += ws.value[plan.child[e], VALUE]
+            total += number[child[e], VALUE]
             if total == -np.inf:
                 break  # later children may not have been computed
         return total
+    if end - begin == 1:
+        # A child of weight zero has not been computed.
+        if log_weight[begin] == -np.inf:
+            return -np.inf
+        return log_weight[begin] + number[child[begin], VALUE]
     top = -np.inf
     for e in range(begin, end):
-        if not is_closed(plan, node, e, row, allowed):
-            top = max(top, plan.log_weight[e] + ws.value[plan.child[e], VALUE])
-    if maximise or top == -np.inf or end - begin == 1:
+        if not is_closed(records, log_weight, variable, node, e, row, allowed):
+            top = max(top, log_weight[e] + number[child[e], VALUE])
+    if maximise or top == -np.inf:
         return top
     total = 0.0
     for e in range(begin, end):
-        if not is_closed(plan, node, e, row, allowed):
-            total += np.exp(plan.log_weight[e] + ws.value[plan.child[e], VALUE] - top)
+        if not is_closed(records, log_weight, variable, node, e, row, allowed):
+            total += np.exp(log_weight[e] + number[child[e], VALUE] - top)
     return top + np.log(total)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def begin_pass(ws: Workspace, complete: bool) -> None:
+@njit(cache=True, nogil=True)
+def begin_pass(clock: IntArray, complete: bool) -> None:
     """Forget the values of the last row; ``complete`` says that the next one has no unknowns."""
-    ws.clock[PASS] += 1
-    ws.clock[REACHED] = 0
-    ws.clock[COMPLETE] = complete
+    clock[PASS] += 1
+    clock[REACHED] = 0
+    clock[COMPLETE] = complete
 
 
 @njit(cache=True, nogil=True)
@@ -191,63 +201,81 @@ def upward(
     maximise: bool,
 ) -> float:
     """Log value of a node, reusing what has been computed since :func:`begin_pass`."""
-    clock = ws.clock[PASS]
-    if ws.node[root, STAMP] == clock:
-        return ws.value[root, VALUE]
-    if plan.node[root, KIND] >= INDICATOR:
-        ws.value[root, VALUE] = _input(plan, ws, root, row, allowed, value, maximise)
-        ws.node[root, STAMP] = clock
-        ws.node[ws.clock[REACHED], ORDER] = root
-        ws.clock[REACHED] += 1
-        return ws.value[root, VALUE]
+    # Arrays are taken out of their tuples once: each access would count references anew, which
+    # made a visit of a node cost 300 ns instead of 20.
+    records, child, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
+    param = plan.param
+    clock, mark, number, stack = ws.clock, ws.node, ws.value, ws.stack
+    pair, leaf_values = ws.pair, ws.leaf_value
+    now, mode = clock[PASS], clock[MODE]
+    if mark[root, STAMP] == now:
+        return number[root, VALUE]
     depth = 0
-    ws.stack[0, NODE] = root
-    ws.stack[0, EDGE] = edges(plan, root, row)[0]
+    stack[0, NODE] = root
+    stack[0, EDGE] = edges(records, root, row)[0]
     while depth >= 0:
-        node = ws.stack[depth, NODE]
-        e = ws.stack[depth, EDGE]
-        end = edges(plan, node, row)[1]
-        is_product = plan.node[node, KIND] == PRODUCT
-        pushed = False
-        while e < end:
-            if not is_closed(plan, node, e, row, allowed):
-                child = plan.child[e]
-                if ws.node[child, STAMP] != clock:
-                    if plan.node[child, KIND] < INDICATOR:
-                        ws.stack[depth, EDGE] = e
-                        depth += 1
-                        ws.stack[depth, NODE] = child
-                        ws.stack[depth, EDGE] = edges(plan, child, row)[0]
-                        pushed = True
+        node = stack[depth, NODE]
+        kind = records[node, KIND]
+        if kind < INDICATOR:
+            e = stack[depth, EDGE]
+            end = edges(records, node, row)[1]
+            waiting = -1
+            while e < end:
+                if not is_closed(records, log_weight, variable, node, e, row, allowed):
+                    below = child[e]
+                    if mark[below, STAMP] != now:
+                        waiting = below
                         break
-                    ws.value[child, VALUE] = _input(plan, ws, child, row, allowed, value, maximise)
-                    ws.node[child, STAMP] = clock
-                    ws.node[ws.clock[REACHED], ORDER] = child
-                    ws.clock[REACHED] += 1
-                if is_product and ws.value[child, VALUE] == -np.inf:
-                    break
-            e += 1
-        if pushed:
-            continue
-        ws.value[node, VALUE] = 0.0
-        if ws.clock[MODE] != COLLECT:
-            ws.value[node, VALUE] = _combine(plan, ws, node, row, allowed, maximise)
-        ws.node[node, STAMP] = clock
-        ws.node[ws.clock[REACHED], ORDER] = node
-        ws.clock[REACHED] += 1
+                    if kind == PRODUCT and number[below, VALUE] == -np.inf:
+                        break
+                e += 1
+            if waiting >= 0:
+                stack[depth, EDGE] = e
+                depth += 1
+                stack[depth, NODE] = waiting
+                stack[depth, EDGE] = edges(records, waiting, row)[0]
+                continue
+            found = 0.0
+            if mode != COLLECT:
+                found = _combine(
+                    records, child, log_weight, variable, number, node, row, allowed, maximise
+                )
+        elif kind != JUNCTION:
+            found = 0.0
+            if mode != COLLECT:
+                found = _input(records, param, variable, node, row, allowed, value, maximise)
+        elif mode == COLLECT:
+            add_pair(clock, pair, node, -1)
+            found = 0.0
+        elif mode == REPLAY:
+            # The order is the same; leaves that turned out to be of no use are passed over.
+            while pair[clock[CURSOR], LEAF] != node:
+                clock[CURSOR] += 1
+            found = leaf_values[clock[CURSOR]]
+        elif clock[COMPLETE]:
+            found = leaf_row(plan, node, row)
+        else:
+            found = leaf_value(plan, ws, node, row, allowed, maximise)
+        number[node, VALUE] = found
+        mark[node, STAMP] = now
+        mark[clock[REACHED], ORDER] = node
+        clock[REACHED] += 1
         depth -= 1
-    return ws.value[root, VALUE]
+    return number[root, VALUE]
 
 
 @njit(cache=True, nogil=True)
-def shortcut(plan: Plan, node: int, row: CodeArray) -> tuple[int, float]:
+def shortcut(
+    records: IntArray, child: IntArray, log_weight: FloatArray, root: int, row: CodeArray
+) -> tuple[int, float]:
     """Follow decisions on observed variables; return where they end and the log weight so far."""
     total = 0.0
-    while plan.node[node, KIND] == DECISION:
-        state = row[plan.node[node, NODE_VAR]]
+    node = root
+    while records[node, KIND] == DECISION:
+        state = np.int64(row[records[node, NODE_VAR]])
         if state >= RESTRICTED:
             break
-        e = plan.node[node, EDGES] + state
-        total += plan.log_weight[e]
-        node = plan.child[e]
+        e = records[node, EDGES] + state
+        total += log_weight[e]
+        node = np.int64(child[e])
     return node, total

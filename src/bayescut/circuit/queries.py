@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit._batches import Evidence, Rows, in_chunks, join_table, read_evidence
 from bayescut.circuit._downward import fill, spread
-from bayescut.circuit._plan import Workspace, make_workspace
-from bayescut.circuit._upward import evaluate
+from bayescut.circuit._evaluate import evaluate
+from bayescut.circuit._plan import MIN_PAIRS, Lanes, Workspace, make_lanes, make_workspace
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError, ZeroProbabilityError
 
@@ -171,10 +171,10 @@ def conditional_log_likelihood(
     if asked.n_rows != given.n_rows and 1 not in (asked.n_rows, given.n_rows):
         raise DataError(f"{asked.n_rows} rows of queries but {given.n_rows} rows of evidence.")
     dtype = code_dtype(circuit.domains)
-    codes = [
-        np.where(e.codes == missing_code(e.codes.dtype), missing_code(dtype), e.codes)
-        for e in (asked, given)
-    ]
+    codes = []
+    for rows in (asked.codes, given.codes):
+        codes.append(rows.astype(dtype))
+        codes[-1][rows == missing_code(rows.dtype)] = missing_code(dtype)
     in_query, in_evidence = (c != missing_code(dtype) for c in codes)
     both = in_query & in_evidence
     conflict = both & (codes[0] != codes[1])
@@ -377,16 +377,20 @@ def _values(
     out = np.empty((len(nodes), evidence.n_rows))
     nodes = np.array(nodes, dtype=np.int64)
     one_by_one = circuit.is_mixture and len(nodes) > 1
+    most_pairs = circuit.sizes.leaves + len(nodes)
+    n_pairs = max(most_pairs, MIN_PAIRS)
 
-    def prepare() -> tuple[Rows, Workspace]:
-        return Rows(circuit, evidence), make_workspace(circuit.sizes)
+    def prepare() -> tuple[Rows, Workspace, Lanes]:
+        size = circuit.sizes
+        return Rows(circuit, evidence), make_workspace(size, n_pairs), make_lanes(size, n_pairs)
 
-    def work(scratch: tuple[Rows, Workspace], begin: int, end: int) -> None:
-        rows, workspace = scratch
+    def work(scratch: tuple[Rows, Workspace, Lanes], begin: int, end: int) -> None:
+        rows, workspace, lanes = scratch
         states, unknown = rows.read(begin, end)
         evaluate(
             circuit.plan,
             workspace,
+            lanes,
             nodes,
             one_by_one,
             states,
@@ -395,6 +399,7 @@ def _values(
             evidence.values,
             begin,
             maximise,
+            most_pairs,
             out,
         )
 

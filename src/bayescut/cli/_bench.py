@@ -136,9 +136,10 @@ def run(
     bad = [result for result in results if result.status != "ok"]
     if report is not None:
         write_report(read_results(output), report, _protocol(train_only))
-    note(f"{len(results) - len(bad)} of {len(results)} results in {output} are there.")
     if bad:
-        note("Failures are results too; --retry runs them again.")
+        note(f"{len(bad)} of {len(results)} are failures; --retry runs them again.")
+    if report is None:
+        note(f"Try: bayescut bench table {output}")
 
 
 def _seeds(text: str) -> list[int]:

@@ -45,10 +45,12 @@ def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("bayescut: stopped", file=sys.stderr)
         return 130
+    except SystemExit as stop:  # how click ends when whoever read our output has gone
+        return stop.code if isinstance(stop.code, int) else 1
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does: nothing is wrong.
+        # The same, found when the last of the output is written. The interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed, as asked
             return 0

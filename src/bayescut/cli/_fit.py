@@ -69,6 +69,12 @@ def fit(
         model.fit(frame)
     except DataError as error:
         raise CommandError(f"{error} Or leave the column out with --ignore.") from error
+    except MemoryError as error:
+        counts = frame.nunique()
+        raise CommandError(
+            f"Out of memory: column {str(counts.idxmax())!r} has {int(counts.max()):,} different "
+            "values. Bin the columns with very many, or leave them out with --ignore."
+        ) from error
     seconds = time.perf_counter() - begin
     with waiting("scoring"):
         mean = float(np.mean(model.score_samples(frame)))

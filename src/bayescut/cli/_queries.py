@@ -25,9 +25,9 @@ from bayescut.cli._options import (
     table_options,
 )
 from bayescut.cli._tables import PIPE, Writer, drop_ignored, match_table, read_table
-from bayescut.cli._terminal import bar, emit, emit_json, print_table
+from bayescut.cli._terminal import bar, emit, emit_json, print_table, waiting
 from bayescut.data import encode, missing_code
-from bayescut.exceptions import ZeroProbabilityError
+from bayescut.exceptions import DataError, ZeroProbabilityError
 
 __all__ = ["impute", "query", "sample", "score"]
 
@@ -39,13 +39,23 @@ Output = Annotated[
 
 
 def _codes(model: LoadedModel, frame: Any, unseen_is_missing: bool) -> Any:
-    return encode(
-        frame,
-        model.domains,
-        allow_missing=True,
-        unseen="missing" if unseen_is_missing else "error",
-        estimator_name=model.name,
-    )
+    try:
+        return encode(
+            frame,
+            model.domains,
+            allow_missing=True,
+            unseen="missing" if unseen_is_missing else "error",
+            estimator_name=model.name,
+        )
+    except DataError as error:
+        # What follows the known values in the message is advice for users of Python.
+        text = str(error).split(" Use NaN for")[0]
+        if text == str(error):
+            raise
+        raise CommandError(
+            f"{text} Correct the cell or leave it empty, or have all such cells taken as missing "
+            "with --unseen-as-missing."
+        ) from error
 
 
 Unseen = Annotated[
@@ -123,7 +133,12 @@ def sample(
     domains = model.domains
     allowed = allowed_states(parse_conditions(given), domains)
     if given:
-        if impossible(allowed, domains) or log_probability(model.circuit, allowed)[0] == -np.inf:
+        with waiting("checking the conditions"):
+            possible = (
+                not impossible(allowed, domains)
+                and log_probability(model.circuit, allowed)[0] > -np.inf
+            )
+        if not possible:
             raise ZeroProbabilityError(
                 f"{given!r} has probability zero under this model: drop or change a condition."
             )
@@ -244,7 +259,8 @@ def query(
     parsed = [parse_question(text.strip()) for text in texts]
     model = load_model(model_file)
     for question in parsed:
-        found = answer(question, model.circuit)
+        with waiting("answering (the very first time, kernels are compiled)"):
+            found = answer(question, model.circuit)
         if as_json:
             emit_json(found.to_json())
         elif found.distribution is not None:

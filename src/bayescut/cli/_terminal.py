@@ -18,9 +18,16 @@ def is_terminal(stream: Any) -> bool:
     return bool(getattr(stream, "isatty", lambda: False)())
 
 
+# The bar on the screen, if there is one: lines have to go above it.
+_bars: list[Any] = []
+
+
 def emit(text: str) -> None:
     """Print an answer."""
-    sys.stdout.write(text + "\n")
+    if _bars and is_terminal(sys.stdout):
+        _bars[-1].console.print(text, markup=False, highlight=False, soft_wrap=True)
+    else:
+        sys.stdout.write(text + "\n")
 
 
 def emit_json(value: Any) -> None:
@@ -131,7 +138,11 @@ def bar(description: str, total: float | None) -> Iterator[Update]:
         def update(amount: float = 0.0, description: str | None = None) -> None:
             shown.update(task, advance=amount, description=description)
 
-        yield update
+        _bars.append(shown)
+        try:
+            yield update
+        finally:
+            _bars.remove(shown)
 
 
 @contextmanager

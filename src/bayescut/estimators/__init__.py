@@ -1,6 +1,7 @@
 """scikit-learn estimators: learners that end in a circuit, with every exact query."""
 
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
+from bayescut.estimators._ensemble import CutsetEnsemble
 from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
 
-__all__ = ["CNetBD", "CNetBIC", "CutsetMixture", "CutsetNetwork", "EMCNetBD"]
+__all__ = ["CNetBD", "CNetBIC", "CutsetEnsemble", "CutsetMixture", "CutsetNetwork", "EMCNetBD"]

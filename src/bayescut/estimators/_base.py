@@ -22,7 +22,7 @@ from bayescut.data import (
     missing_code,
 )
 from bayescut.data.tables import is_frame
-from bayescut.estimators._validation import check_weights, count_jobs
+from bayescut.estimators._validation import check_choice, check_weights, count_jobs
 from bayescut.exceptions import DataError
 
 
@@ -143,6 +143,126 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             rows = np.repeat(self._evidence(evidence), n_samples, axis=0)
             codes = circuit.sample_conditional(rows, random_state, n_jobs=jobs)
         return self._decode(codes)
+
+    def conditional_log_likelihood(self, query: Any, evidence: Any) -> FloatArray:
+        r"""Log-probability of the query given the evidence, row by row.
+
+        .. math:: \ln p(q \mid e) = \ln p(q, e) - \ln p(e)
+
+        Parameters
+        ----------
+        query, evidence : mappings or tables
+            ``{column: value}`` or partial rows; NaN marks what is neither asked nor given. One row
+            of either goes with all rows of the other.
+
+        Returns
+        -------
+        float64 array of shape (n_rows,)
+            -inf where the query contradicts the evidence.
+
+        Raises
+        ------
+        ZeroProbabilityError
+            If a row of evidence has probability zero; it is named.
+        """
+        asked, given = self._evidence(query), self._evidence(evidence)
+        n_rows = max(len(asked), len(given))
+        if {len(asked), len(given)} - {1, n_rows}:
+            raise DataError(
+                f"{len(asked)} rows of queries do not go with {len(given)} rows of evidence."
+            )
+        asked = np.broadcast_to(asked, (n_rows, asked.shape[1]))
+        given = np.broadcast_to(given, (n_rows, given.shape[1]))
+        return self.circuit_.conditional_log_likelihood(
+            np.ascontiguousarray(asked), np.ascontiguousarray(given), n_jobs=self._threads()
+        )
+
+    def marginals(self, X: Any) -> Any:
+        """Posterior of every column given what is observed in each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; NaN marks what is not observed. Observed cells come back with probability 1.
+
+        Returns
+        -------
+        list of float64 arrays of shape (n_rows, K), one for each column
+            Probabilities of its states. If the model was fitted on a DataFrame: one DataFrame whose
+            columns are pairs (column, label).
+        """
+        probabilities = self.circuit_for_queries().marginals(
+            self._encode(X), n_jobs=self._threads()
+        )
+        offsets = self.domains_.offsets
+        if not self._from_frame:
+            return np.split(probabilities, offsets[1:-1], axis=1)
+        import pandas as pd
+
+        labels = [
+            (domain.name if domain.name is not None else j, domain.label(code))
+            for j, domain in enumerate(self.domains_)
+            for code in range(domain.n_states)
+        ]
+        columns = pd.MultiIndex.from_tuples(labels, names=["column", "label"])
+        return pd.DataFrame(probabilities, index=getattr(X, "index", None), columns=columns)
+
+    def mpe(self, X: Any, return_log_likelihood: bool = False) -> Any:
+        """Complete each row with its most probable explanation.
+
+        Exact on deterministic circuits (single networks). On mixtures and ensembles, where the
+        problem is NP-hard, this is the usual approximation: the best completion within the
+        component whose best completion is most probable.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; NaN marks what is to be completed.
+        return_log_likelihood : bool
+            Return the log-probability of the completed rows too.
+
+        Returns
+        -------
+        array or DataFrame, and a float64 array if asked for
+        """
+        circuit = self.circuit_for_queries()
+        codes, value = circuit.mpe(self._encode(X), n_jobs=self._threads())
+        table = self._decode(codes, getattr(X, "index", None))
+        return (table, value) if return_log_likelihood else table
+
+    def impute(self, X: Any, method: str = "mpe", random_state: Any = None) -> Any:
+        """Fill the missing cells of a table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows with missing cells.
+        method : {"mpe", "mode", "sample"}
+            ``mpe`` fills each row with its jointly most probable completion, ``mode`` each cell
+            with its most probable state, ``sample`` with a draw from the posterior.
+        random_state : None, int or Generator
+            For ``sample``.
+
+        Returns
+        -------
+        array or DataFrame
+            Observed cells are as they were.
+        """
+        check_choice("method", method, ("mpe", "mode", "sample"))
+        if method == "mpe":
+            return self.mpe(X)
+        circuit, codes = self.circuit_for_queries(), self._encode(X)
+        if method == "sample":
+            filled = circuit.sample_conditional(codes, random_state, n_jobs=self._threads())
+        else:
+            probabilities = circuit.marginals(codes, n_jobs=self._threads())
+            filled = codes.copy()
+            missing = missing_code(codes.dtype)
+            for j in range(len(self.domains_)):
+                lo, hi = self.domains_.offsets[j : j + 2]
+                rows = codes[:, j] == missing
+                filled[rows, j] = probabilities[rows, lo:hi].argmax(axis=1)
+        return self._decode(filled, getattr(X, "index", None))
 
     # ---------------------------------------------------------------- translation
 

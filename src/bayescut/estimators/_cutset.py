@@ -251,12 +251,10 @@ class CutsetNetwork(SingleCutset):
         self.verbose = verbose
 
     def _learner(self, n_jobs: int) -> NetworkLearner:
-        if self.n_candidates is not None:
-            check_count("n_candidates", self.n_candidates)
         return NetworkLearner(
             BayesDirichlet(self.ess, spread=False),
             StructurePrior(),
             check_count("width", self.width, low=0),
-            self.n_candidates,
+            TopGain(self.n_candidates),
             n_jobs,
         )

@@ -15,7 +15,7 @@ from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import BitLayout, bit_layout, pack
 from bayescut.learn.cuts import evaluate_cuts, information_gain
 from bayescut.learn.leaves import Leaf, tree_leaf
-from bayescut.learn.rules import Improves, TopGain, TreeLeaves
+from bayescut.learn.rules import Candidates, Improves, TopGain, TreeLeaves
 from bayescut.learn.trees import TreeRule, grow_tree, judge_tree, tree_tables
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, PotentialTables
@@ -103,7 +103,7 @@ class CutsetLearner:
         What structures cost.
     leaves : TreeLeaves
         How the tree in a leaf is chosen.
-    candidates : TopGain
+    candidates : Candidates
         Which columns are tried as cuts.
     acceptance : Improves
         Which cut is taken.
@@ -114,7 +114,7 @@ class CutsetLearner:
     score: Score
     prior: StructureCosts = field(default_factory=NoPrior)
     leaves: TreeLeaves = field(default_factory=TreeLeaves)
-    candidates: TopGain = field(default_factory=TopGain)
+    candidates: Candidates = field(default_factory=TopGain)
     acceptance: Improves = field(default_factory=Improves)
     n_jobs: int = 1
 

@@ -24,6 +24,10 @@ from bayescut.scores.prior import StructureCosts
 MAX_PAIR_CELLS = 4096
 
 
+# Past this many rows tables no longer fit a cache and are seldom looked up twice.
+_MAX_TABLE = 1 << 20
+
+
 class JunctionRule(NamedTuple):
     """What a family is judged by, in numbers a kernel can take.
 
@@ -141,20 +145,25 @@ def family_score(judge, tables, levels, table, cells, k, ess, unit):
 
 
 @kernel
-def best_likelihood(table, cells, k, unit):
+def best_likelihood(table, cell_n, cells, k, unit, xlogx):
     """Log-likelihood of a column given the cell under maximum-likelihood parameters.
 
     No marginal likelihood of the column given any of the family's variables is larger, so an offer
-    that cannot beat the best so far is dropped before its parents are searched.
+    that cannot beat the best so far is dropped before its parents are searched. ``xlogx`` is a
+    table of ``k ln k``, or nothing if counts are weights.
     """
     total = 0.0
+    if xlogx.shape[0] > 0:
+        for c in range(cells):
+            if cell_n[c] > 0:
+                for s in range(k):
+                    total += xlogx[table[c * k + s]]
+                total -= xlogx[cell_n[c]]
+        return total
     for c in range(cells):
-        whole = 0
         for s in range(k):
-            x = table[c * k + s]
-            whole += x
-            total += potential(XLOGX, x * unit, 0.0)
-        total -= potential(XLOGX, whole * unit, 0.0)
+            total += potential(XLOGX, table[c * k + s] * unit, 0.0)
+        total -= potential(XLOGX, cell_n[c] * unit, 0.0)
     return total
 
 
@@ -224,7 +233,7 @@ def choose_parents(
 
 
 @kernel
-def grow_junction(rule, bits, planes, unit, n, sizes, ptr, active, ess, tables, levels):
+def grow_junction(rule, bits, planes, unit, n, sizes, ptr, active, ess, tables, levels, xlogx):
     """Grow a thin junction tree over the ``active`` columns of packed rows.
 
     ``planes`` holds the weights of the rows (see `weight_planes`), or nothing if they count once.
@@ -311,7 +320,8 @@ def grow_junction(rule, bits, planes, unit, n, sizes, ptr, active, ess, tables, 
                     table[c * k + s] = x
                     rest -= x
                 table[c * k] = rest
-            bound = best_likelihood(table, cells, k, unit) - rule.parent_cost - alone[t]
+            bound = best_likelihood(table, cell_n, cells, k, unit, xlogx)
+            bound -= rule.parent_cost + alone[t]
             if bound <= key[t]:
                 continue
             size, score = choose_parents(
@@ -390,18 +400,28 @@ class JunctionLeaves:
     sizes : int64 array of shape (m,)
         Numbers of states of the columns.
     n_rows : int
-        Rows of the whole table: the largest count there can be.
+        The largest number of rows there can be.
+    weight : float, optional
+        Total weight of the training rows, if not their number.
     """
 
     def __init__(
-        self, score: Score, prior: StructureCosts, width: int, sizes: IntArray, n_rows: int
+        self,
+        score: Score,
+        prior: StructureCosts,
+        width: int,
+        sizes: IntArray,
+        n_rows: int,
+        weight: float | None = None,
     ) -> None:
         self.score = score
         self.prior = prior
         self.width = width
         self.sizes = np.asarray(sizes, dtype=np.int64)
-        self.parameter_cost = score.parameter_cost(n_rows)
+        self.parameter_cost = score.parameter_cost(n_rows if weight is None else weight)
         self.n_rows = n_rows
+        self._xlogx = np.empty(n_rows + 1 if n_rows < _MAX_TABLE else 0)
+        fill_table(XLOGX, 0.0, self._xlogx)
         self._tables: dict[float, tuple[FloatArray, IntArray]] = {}
 
     def fit(
@@ -429,11 +449,12 @@ class JunctionLeaves:
             leaf_cost=self.prior.leaf_cost(m, self.width),
         )
         tables, levels = self._levels(ess)
+        xlogx = self._xlogx
         if sample_weight is not None:
-            levels = np.full(1, -1)
+            levels, xlogx = np.full(1, -1), self._xlogx[:0]
         shape = (layout.sizes, layout.ptr)
         order, hosts, parent_ptr, parents, score = grow_junction(
-            rule, bits, planes, unit, n, *shape, np.arange(m), ess, tables, levels
+            rule, bits, planes, unit, n, *shape, np.arange(m), ess, tables, levels, xlogx
         )
         params = junction_tables(bits, planes, unit, n, *shape, order, parent_ptr, parents, ess)
         leaf = Leaf(columns[order], hosts, parent_ptr, columns[parents], params)
@@ -444,8 +465,7 @@ class JunctionLeaves:
         found = self._tables.get(ess)
         if found is None:
             steps = range(self.width + 2)
-            # Past this many rows the tables no longer fit a cache and are seldom looked up twice.
-            length = min(self.n_rows + 1, 1 << 20)
+            length = min(self.n_rows + 1, _MAX_TABLE)
             tables = np.empty((len(steps), length))
             for level in steps:
                 fill_table(self.score.potential, ess / 2**level, tables[level])

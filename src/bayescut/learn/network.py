@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.learn.cutset import CutsetLearner, Node
 from bayescut.learn.junction import JunctionLeaves
-from bayescut.learn.rules import TopGain, TreeLeaves
+from bayescut.learn.rules import Candidates, TopGain, TreeLeaves
 from bayescut.learn.widen import widen
 from bayescut.scores.base import Score
 from bayescut.scores.prior import StructureCosts
@@ -28,8 +28,8 @@ class NetworkLearner:
         What they cost.
     width : int
         Most parents of a column in a leaf.
-    n_candidates : int or None
-        Columns tried as cuts; None tries all, 0 cuts nowhere.
+    candidates : Candidates or None
+        Columns tried as cuts; None cuts nowhere.
     n_jobs : int
         Threads; the result does not depend on it.
     """
@@ -37,7 +37,7 @@ class NetworkLearner:
     score: Score
     prior: StructureCosts
     width: int = 6
-    n_candidates: int | None = 10
+    candidates: Candidates | None = field(default_factory=TopGain)
     n_jobs: int = 1
 
     def grow(
@@ -54,8 +54,9 @@ class NetworkLearner:
             rows = np.arange(len(codes), dtype=np.int32)
         if sample_weight is not None:
             rows = rows[sample_weight[rows] > 0]
-        leaves = JunctionLeaves(self.score, self.prior, self.width, sizes, len(rows))
-        if self.n_candidates == 0:
+        weight = None if sample_weight is None else float(sample_weight[rows].sum())
+        leaves = JunctionLeaves(self.score, self.prior, self.width, sizes, len(rows), weight)
+        if self.candidates is None:
             ess = self.score.root_ess
             fit = leaves.fit(codes, rows, np.arange(codes.shape[1]), ess, sample_weight)
             if settled is not None:
@@ -65,13 +66,9 @@ class NetworkLearner:
             self.score,
             self.prior,
             TreeLeaves(by_mutual_information=False, spanning=False),
-            TopGain(self.n_candidates),
+            self.candidates,
             n_jobs=self.n_jobs,
         )
         root = learner.grow(codes, sizes, sample_weight, rows=rows, settled=settled)
         widen(root, codes, rows, leaves, sample_weight, self.n_jobs)
         return root
-
-    def alone(self) -> NetworkLearner:
-        """The same learner on one thread."""
-        return replace(self, n_jobs=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -66,6 +67,39 @@ class TopGain:
         """Pick positions among ``cuttable`` by their ``gain``, best first."""
         order = np.argsort(-gain[cuttable], kind="stable")
         return cuttable[order[: self.n_candidates]]
+
+
+@dataclass(frozen=True)
+class RandomGain:
+    """Candidates are the best of a random part of the columns: makes members of a bag differ.
+
+    Attributes
+    ----------
+    share : float
+        Part of the columns looked at.
+    n_candidates : int
+        How many of these are tried.
+    rng : Generator
+        Source of randomness.
+    """
+
+    share: float
+    n_candidates: int
+    rng: np.random.Generator
+
+    def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
+        """Pick positions among ``cuttable``, best first."""
+        size = max(1, round(self.share * len(cuttable)))
+        part = np.sort(self.rng.choice(cuttable, size, replace=False))
+        return TopGain(self.n_candidates).select(gain, part)
+
+
+class Candidates(Protocol):
+    """Picks the columns that are tried as cuts."""
+
+    def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
+        """Pick positions among ``cuttable`` by their information ``gain``, best first."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,166 @@
+"""Beyond the paper: `CutsetNetwork` and `CutsetEnsemble` on the twenty data sets.
+
+    python benchmarks/beyond.py network            # a minute in all
+    python benchmarks/beyond.py ensemble --budget 300
+    python benchmarks/beyond.py table              # Markdown from what has been run
+
+Both learn from the training and validation parts together and are scored on the test part, once.
+Every result is appended to a CSV file as it comes; a set that is there is not run again (delete
+its line, or give --force). Peers are the numbers of the paper (Yang, Gala, Peharz, AISTATS 2023)
+and the best published tractable models (``bayescut.bench.reference``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from pathlib import Path
+
+import numpy as np
+
+import bayescut as bc
+from bayescut.datasets import DEBD_NAMES, fetch_debd
+
+RESULTS = Path(__file__).parent / "results"
+REFERENCE = Path(bc.__file__).parent / "bench" / "reference"
+FIELDS = [
+    "dataset", "learner", "budget_s", "test_ll", "train_ll", "parameters", "cuts",
+    "structure_score_per_row", "seconds", "details",
+]  # fmt: skip
+CUTSET_LEARNERS = ["CNet", "XCNet", "dCSN", "CNetBD", "CNetBIC"]
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file, none if it is not there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(line for line in stream if not line.startswith("#")))
+
+
+def append(path: Path, row: dict[str, object]) -> None:
+    """Add a row to a CSV file at once, so that an interrupted run loses nothing."""
+    new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, FIELDS)
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def run(learner: str, names: list[str], budget: float | None, force: bool, path: Path) -> None:
+    """Learn and score what is not yet in the results."""
+    done = {(r["dataset"], r["learner"]) for r in read_csv(path)}
+    warm_up(learner)
+    for name in names:
+        if (name, learner) in done and not force:
+            print(f"{name}: there already")
+            continue
+        data = fetch_debd(name)
+        X = np.vstack([data.train, data.valid])
+        if learner == "CutsetNetwork":
+            model = bc.CutsetNetwork()
+        else:
+            model = bc.CutsetEnsemble(random_state=0, time_budget=budget, verbose=1)
+        start = time.perf_counter()
+        model.fit(X)
+        seconds = time.perf_counter() - start
+        details = ""
+        if learner == "CutsetEnsemble":
+            shares = {kind: round(weight, 3) for kind, weight in model.kind_weights_.items()}
+            details = f"members {model.n_members_} weights {shares}"
+        row = {
+            "dataset": name,
+            "learner": learner,
+            "budget_s": budget if learner == "CutsetEnsemble" else "",
+            "test_ll": f"{model.score(data.test):.4f}",
+            "train_ll": f"{model.score(X[:5000]):.4f}",
+            "parameters": model.n_parameters_,
+            "cuts": getattr(model, "n_cuts_", ""),
+            "structure_score_per_row": f"{model.structure_score_ / len(X):.4f}",
+            "seconds": f"{seconds:.3f}",
+            "details": details,
+        }
+        append(path, row)
+        print(f"{name}: {row['test_ll']} in {seconds:.1f} s, {model.n_parameters_} parameters")
+
+
+def warm_up(learner: str) -> None:
+    """Compile the kernels on a small table, so that the first set is not charged for it."""
+    X = fetch_debd("nltcs").train[:300]
+    if learner == "CutsetNetwork":
+        bc.CutsetNetwork().fit(X).score(X)
+    else:
+        bc.CutsetEnsemble(1, 3, n_bags=2, random_state=0).fit(X).score(X)
+
+
+def table(path: Path) -> str:
+    """Markdown table of everything that has been run, best of each row in bold."""
+    results = {(r["dataset"], r["learner"]): r for r in read_csv(path)}
+    paper = {r["dataset"]: r for r in read_csv(REFERENCE / "log_likelihood.csv")}
+    best = {r["dataset"]: r for r in read_csv(REFERENCE / "best_known.csv")}
+    head = ["data set", "best of 5 cutset learners*", "CutsetNetwork", "parameters", "seconds",
+            "EM-CNetBD*", "ID-SPN*", "best tractable*", "CutsetEnsemble", "parameters",
+            "seconds"]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    wins = {"cutset": 0, "em": 0, "idspn": 0, "tractable": 0}
+    n_network = n_ensemble = 0
+    for name in DEBD_NAMES:
+        rivals = max(float(paper[name][learner]) for learner in CUTSET_LEARNERS)
+        em, idspn = float(paper[name]["EM-CNetBD"]), float(paper[name]["ID-SPN"])
+        tractable = float(best[name]["best_tractable"])
+        cells = [name, f"{rivals:.3f}"]
+        for learner in ("CutsetNetwork", "CutsetEnsemble"):
+            r = results.get((name, learner))
+            own = ["-", "-", "-"]
+            if r is not None:
+                value = float(r["test_ll"])
+                shown = f"{value:.3f}"
+                if learner == "CutsetNetwork":
+                    n_network += 1
+                    wins["cutset"] += value >= rivals - 0.02
+                    shown = f"**{shown}**" if value > rivals else shown
+                else:
+                    n_ensemble += 1
+                    wins["em"] += value > em
+                    wins["idspn"] += value > idspn
+                    wins["tractable"] += value > tractable
+                    shown = f"**{shown}**" if value > tractable else shown
+                own = [shown, r["parameters"], f"{float(r['seconds']):.1f}"]
+            if learner == "CutsetEnsemble":
+                cells += [f"{em:.3f}", f"{idspn:.3f}", f"{tractable:.2f}"]
+            cells += own
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "Test log-likelihood in nats, the higher the better. * published numbers. Bold: above the",
+        "best of the paper's cutset learners, above the best published tractable model.",
+        f"CutsetNetwork: at least the best cutset learner (to 0.02) on {wins['cutset']} of "
+        f"{n_network}. CutsetEnsemble: above EM-CNetBD on {wins['em']}, above ID-SPN on "
+        f"{wins['idspn']}, above the best tractable on {wins['tractable']} of {n_ensemble}.",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["network", "ensemble", "table"])
+    parser.add_argument("--sets", nargs="+", default=list(DEBD_NAMES))
+    parser.add_argument("--budget", type=float, default=300.0, help="seconds for each ensemble")
+    parser.add_argument("--force", action="store_true", help="run again what is there")
+    parser.add_argument("--results", type=Path, default=RESULTS / "beyond.csv")
+    args = parser.parse_args()
+    if args.what == "network":
+        run("CutsetNetwork", args.sets, None, args.force, args.results)
+    elif args.what == "ensemble":
+        run("CutsetEnsemble", args.sets, args.budget, args.force, args.results)
+    text = table(args.results)
+    args.results.with_suffix(".md").write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

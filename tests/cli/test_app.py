@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+
+import bayescut as bc
+from bayescut.cli import main
+from bayescut.cli._terminal import bar, emit, emit_json, is_terminal, note, print_table, waiting
+
+
+def test_help_teaches(command: Command) -> None:
+    code, out, _ = command("--help")
+    assert code == 0
+    for word in ("fit", "query", "bench", "datasets", "demo", "show", "P(smoker=yes"):
+        assert word in out
+    for name in ("fit", "show", "query", "score", "impute", "sample", "demo", "bench", "datasets"):
+        code, out, err = command(name, "--help")
+        assert (code, err) == (0, "")
+        assert "Usage" in out
+    code, out, err = command()
+    assert (code, err) == (0, "")
+    assert "Usage" in out
+    assert command.ok("--version") == f"bayescut {bc.__version__}\n"
+
+
+def test_debug_shows_where(command: Command, tmp_path: Path) -> None:
+    missing = tmp_path / "no.bc"
+    for arguments in (("--debug", "show", missing), ("show", missing, "--debug")):
+        code, _, err = command(*arguments)
+        assert code == 1
+        assert "Traceback" in err
+        assert err.rstrip().splitlines()[-1].startswith("bayescut: error: There is no file")
+
+
+def test_surprises_are_one_line_too(
+    command: Command, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*arguments: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("bayescut.cli._show.outline", explode)
+    code, _, err = command("show", model)
+    assert code == 1
+    assert err == "bayescut: error: KeyError: 'x' (this should not happen; --debug shows where)\n"
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayescut.cli._show.outline", interrupt)
+    code, _, err = command("show", model)
+    assert code == 130
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_the_extra_a_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["--help"]) == 1
+    assert capsys.readouterr().err == (
+        f"bayescut: error: the command line needs {package}: pip install 'bayescut[cli]'\n"
+    )
+
+
+def test_without_pandas_a_line_says_what_to_install(
+    command: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    message = command.error("fit", people, "-o", tmp_path / "m.bc")
+    assert "pip install 'bayescut[pandas]'" in message
+
+
+def test_the_program_itself(model: Path) -> None:
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    done = subprocess.run(
+        [sys.executable, "-m", "bayescut", "query", str(model), "P(nobody=1)"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("bayescut: error: There is no column 'nobody'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_show(command: Command, model: Path, people: Path, tmp_path: Path) -> None:
+    out = command.ok("show", model)
+    assert out.startswith("CNetBIC: beta=0.0, n_candidates=10\n6 columns, ")
+    assert "properties: smooth, decomposable, deterministic" in out
+    assert "São Paulo, SP" in out
+    facts = json.loads(command.ok("show", model, "--json"))
+    loaded = bc.load(model)
+    assert facts["parameters"] == loaded.n_parameters_
+    assert facts["states"] == {
+        "age": 3,
+        "smoker": 2,
+        "ill": 2,
+        "kids": 4,
+        "home town": 3,
+        "flag": 2,
+    }
+    bc.save(loaded.circuit_, tmp_path / "circuit.bc")
+    assert command.ok("show", tmp_path / "circuit.bc").startswith("Circuit\n")
+
+
+def test_the_demo(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr("bayescut.demo.run", lambda output, *, seed: seen.append((output, seed)))
+    command.ok("demo", "-o", tmp_path, "--seed", 3)
+    assert seen == [(tmp_path, 3)]
+
+
+class Screen:
+    """A stream that somebody looks at."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_for_those_who_look(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        with bar("counting", 2) as update:
+            update(1)
+            update(1, "counted")
+        with waiting("thinking"):
+            note("a remark")
+
+    work()
+    assert capsys.readouterr() == ("", "")
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert is_terminal(screen)
+    work()
+    with bar("counting", 1), monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", screen)
+        emit("an answer above the bar")
+    assert "an answer above the bar" in screen.text
+    assert "a remark" in screen.text
+    assert "count" in screen.text
+    assert capsys.readouterr().out == ""
+
+
+def test_tables_for_people_and_for_pipes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_table(["name", "n"], [["a", "10"], ["long [b]", "2"]])
+    assert capsys.readouterr().out == "name       n\na         10\nlong [b]   2\n"
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    print_table(["name", "n"], [["long [b]", "2"]], bold=lambda row, column: column == 1)
+    assert "long [b]" in screen.text
+
+
+def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    emit_json({"a": [float("-inf"), (1, True)], "b": Path("é")})
+    assert json.loads(capsys.readouterr().out) == {"a": [None, [1, True]], "b": "é"}

@@ -1,0 +1,229 @@
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.estimators.test_cutset_estimators import EXPECTED_FAILURES
+
+import bayescut as bc
+from bayescut import CNetBD, CutsetMixture, EMCNetBD
+from bayescut.exceptions import DataError, ModelFileError
+from bayescut.learn.cutset import CutsetLearner
+from bayescut.learn.mixture import StructuralEM, responsibilities
+from bayescut.scores import BayesDirichlet
+
+
+@parametrize_with_checks(
+    [CutsetMixture(n_components=2, max_iter=2, n_jobs=1, tol=0.1, patience=1, random_state=0)],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_common_checks_of_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    centres = rng.random((3, 10)) < 0.5
+    hidden = rng.integers(0, 3, 600)
+    flips = rng.random((600, 10)) < 0.1
+    return (centres[hidden] ^ flips).astype(np.uint8)
+
+
+def quiet(**settings):
+    return CutsetMixture(**{"random_state": 0, "tol": 0.01, **settings})
+
+
+@pytest.mark.parametrize("assignment", ["soft", "sampled"])
+def test_mixtures_learn_clusters(X, assignment):
+    model = quiet(n_components=3, assignment=assignment).fit(X)
+    assert model.n_components_ == 3
+    assert model.weights_.sum() == pytest.approx(1.0)
+    assert model.score(X) > CNetBD().fit(X).score(X) - 0.05
+    proba = model.predict_proba(X)
+    assert proba.shape == (600, 3)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X), proba.argmax(axis=1))
+    assert len(model.lower_bounds_) == model.n_iter_ + 1
+    assert model.lower_bounds_[-1] == pytest.approx(model.score(X))
+    assert not model.circuit_.properties.deterministic
+    half = X[:5].astype(float)
+    half[:, 5:] = np.nan
+    assert np.isfinite(model.score_samples(half)).all()
+
+
+def test_soft_em_improves_and_is_reproducible(X):
+    first = quiet(n_components=3, tol=1e-5, max_iter=15).fit(X)
+    assert first.lower_bounds_[-1] > first.lower_bounds_[0]
+    again = quiet(n_components=3, tol=1e-5, max_iter=15, n_jobs=1).fit(X)
+    assert again.lower_bounds_ == first.lower_bounds_
+    np.testing.assert_array_equal(again.score_samples(X), first.score_samples(X))
+
+
+def test_one_step_is_the_textbook_step(X):
+    """E-step and M-step by hand from the components' own likelihoods."""
+    learner = CutsetLearner(BayesDirichlet(0.1))
+    job = StructuralEM(learner)
+    domains = bc.data.Domains.binary(10)
+    labels = np.random.default_rng(1).integers(0, 2, len(X))
+    start = job.start(X, domains, labels, None)
+    steps = job.run(start, X)
+    next(steps)
+    after = next(steps)
+    shares = responsibilities(start, X, 1).shares
+    from bayescut.learn.freeze import freeze_cutset
+
+    total = np.zeros(len(X))
+    for k in range(2):
+        part = freeze_cutset(learner.grow(X, domains.n_states, shares[:, k]), domains)
+        total += shares[:, k].mean() * np.exp(part.log_likelihood(X))
+    np.testing.assert_allclose(after.circuit.log_likelihood(X), np.log(total), atol=1e-3)
+    assert 0 <= after.dropped < 1e-5
+
+
+def test_weights_count_rows(X):
+    weights = np.random.default_rng(2).integers(0, 3, len(X))
+    labels_free = {"n_components": 1, "tol": 1.0, "patience": 1}
+    weighted = quiet(**labels_free).fit(X, sample_weight=weights)
+    twice = quiet(**labels_free).fit(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), twice.score_samples(X), rtol=1e-6)
+
+
+def test_the_number_of_components_is_chosen_on_held_out_rows(X):
+    model = quiet(n_components=[1, 3, 6]).fit(X[:400], X_valid=X[400:])
+    assert set(model.validation_scores_) == {1, 3, 6}
+    best = max(model.validation_scores_, key=model.validation_scores_.get)
+    assert model.n_components_ == best and best > 1
+    held_out = quiet(n_components=[1, 3]).fit(X)
+    assert held_out.n_components_ == 3
+
+
+def test_several_starts_keep_the_best(X):
+    one = [quiet(n_components=3, random_state=seed).fit(X).lower_bounds_[-1] for seed in range(3)]
+    three = quiet(n_components=3, n_init=3).fit(X)
+    assert three.lower_bounds_[-1] == pytest.approx(max(one))
+
+
+def test_more_components_than_rows_and_equal_rows():
+    X = np.array([[0, 0], [1, 1]] * 3)
+    model = quiet(n_components=5).fit(X)
+    assert 1 <= model.n_components_ <= 5
+    assert np.isfinite(model.score(X))
+    assert quiet(n_components=3).fit(np.zeros((4, 2), int)).n_components_ >= 1
+
+
+def test_a_warning_says_that_em_was_cut_short(X):
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        quiet(n_components=3, max_iter=1, tol=0.0).fit(X)
+
+
+def test_a_run_goes_on_from_a_checkpoint(X, tmp_path):
+    path = tmp_path / "em.bc"
+    whole = quiet(n_components=3, max_iter=6, tol=0.0, patience=99, assignment="sampled").fit(X)
+    first = quiet(
+        n_components=3, max_iter=3, tol=0.0, patience=99, assignment="sampled", checkpoint=path
+    ).fit(X)
+    assert first.n_iter_ == 3
+    second = quiet(
+        n_components=3, max_iter=6, tol=0.0, patience=99, assignment="sampled", checkpoint=path
+    ).fit(X)
+    assert second.lower_bounds_ == whole.lower_bounds_
+    np.testing.assert_array_equal(second.score_samples(X), whole.score_samples(X))
+    assert bc.load(path).n_iter_ == 6
+    with pytest.raises(DataError, match="other columns"):
+        quiet(n_components=3, checkpoint=path).fit(X[:, :4])
+    bc.save(CNetBD().fit(X), path)
+    with pytest.raises(ModelFileError, match="another kind"):
+        quiet(n_components=3, checkpoint=path).fit(X)
+
+
+def test_warm_start_goes_on(X):
+    model = quiet(n_components=3, max_iter=2, tol=0.0, patience=99, assignment="sampled").fit(X)
+    model.set_params(warm_start=True, max_iter=4).fit(X)
+    assert model.n_iter_ == 4
+    whole = quiet(n_components=3, max_iter=4, tol=0.0, patience=99, assignment="sampled").fit(X)
+    assert model.lower_bounds_ == whole.lower_bounds_
+
+
+SCRIPT = """
+import sys, numpy as np
+from bayescut import CutsetMixture
+X = (np.random.default_rng(0).random((3000, 30)) < 0.4).astype(np.uint8)
+model = CutsetMixture(
+    4, max_iter=100000, tol=0.0, patience=10**9, random_state=0, checkpoint=sys.argv[1]
+)
+try:
+    print("started", flush=True)
+    model.fit(X)
+except KeyboardInterrupt:
+    print(model.n_iter_, model.score(X) < 0, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["interrupt", "kill"])
+def test_an_interrupted_run_leaves_a_usable_model(tmp_path, how):
+    import time
+
+    path = tmp_path / "em.bc"
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "started\n"
+        for _ in range(600):
+            if path.exists():
+                break
+            time.sleep(0.1)
+        if how == "kill":
+            process.kill()
+        else:
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline().split()[1] == "True"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    model = bc.load(path)
+    X = (np.random.default_rng(0).random((3000, 30)) < 0.4).astype(np.uint8)
+    assert np.isfinite(model.score(X))
+    model.set_params(max_iter=model.n_iter_ + 1, patience=1, tol=1.0)
+    assert model.fit(X).n_iter_ >= 1
+
+
+def test_the_papers_mixture(X):
+    model = EMCNetBD(n_components=(2, 3), random_state=0).fit(X)
+    assert model.n_components_ == 3 and model.converged_
+    assert EMCNetBD().n_components == (2, 3, 5, 8, 10, 20)
+    assert (EMCNetBD().tol, EMCNetBD().max_iter, EMCNetBD().patience) == (0.01, 20, 3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_components": 0},
+        {"n_components": []},
+        {"n_components": 2.5},
+        {"criterion": "aic"},
+        {"assignment": "hard"},
+        {"max_iter": -1},
+        {"tol": -1.0},
+        {"patience": 0},
+        {"n_init": 0},
+        {"validation_fraction": 1.0},
+        {"random_state": -1},
+        {"ess": 0},
+    ],
+    ids=str,
+)
+def test_bad_settings(X, settings):
+    with pytest.raises(ValueError, match="must"):
+        quiet(**settings).fit(X)

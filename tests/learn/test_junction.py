@@ -1,0 +1,186 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from tests.oracle.naive_learner import bd_family, joint
+
+from bayescut.data import Domains
+from bayescut.learn.cutset import CutsetLearner, Node
+from bayescut.learn.freeze import freeze_cutset
+from bayescut.learn.junction import JunctionLeaves, weight_planes
+from bayescut.learn.network import NetworkLearner
+from bayescut.learn.rules import TopGain, TreeLeaves
+from bayescut.learn.widen import widen
+from bayescut.scores import BIC, BayesDirichlet, NoPrior, StructurePrior
+
+
+def naive_junction(codes, sizes, weights, width, ess, cost, max_cells):
+    """The same search in plain Python: families offered, parents by forward selection."""
+    m = len(sizes)
+
+    def score(v, parents):
+        table = joint(codes, sizes, [*parents, v], weights)
+        return bd_family(table, ess) - cost * len(parents)
+
+    alone = [score(v, []) for v in range(m)]
+    offers = {v: (0.0, [], -1) for v in range(m)}
+    families, order, total = [], [], 0.0
+    while offers:
+        v = min(offers, key=lambda u: (-offers[u][0], u))
+        gain, parents, host = offers.pop(v)
+        families.append([*parents, v])
+        order.append((v, parents, host))
+        total += alone[v] + gain
+        for u, (best, _, _) in list(offers.items()):
+            chosen, current = [], alone[u]
+            while len(chosen) < width:
+                options = []
+                for p in families[-1]:
+                    cells = math.prod(sizes[c] for c in [*chosen, p, u])
+                    fits = cells <= max_cells or not chosen
+                    if p not in chosen and sizes[p] > 1 and fits:
+                        options.append((score(u, [*chosen, p]), p))
+                top = max(options, key=lambda o: o[0], default=None)
+                if top is None or top[0] <= current + 1e-9:
+                    break
+                current = top[0]
+                chosen.append(next(p for s, p in options if s > top[0] - 1e-12))
+            if chosen and current - alone[u] > best + 1e-9:
+                offers[u] = (current - alone[u], chosen, len(families) - 1)
+    return order, total
+
+
+def table(seed, n, sizes):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, sizes, size=(n, len(sizes)))
+    for j in range(2, len(sizes)):
+        mixed = (codes[:, j - 1] + codes[:, j - 2]) % sizes[j]
+        codes[:, j] = np.where(rng.random(n) < 0.85, mixed, codes[:, j])
+    return codes.astype(np.uint8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("width", [0, 1, 2, 4])
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(200, [2] * 7), (150, [3, 2, 3, 2, 4]), (1, [2, 2, 2]), (60, [2, 1, 3, 2])]
+)
+def test_junction_trees_agree_with_the_naive_twin(n, sizes, width, weighted):
+    codes = table(n + width, n, sizes)
+    weights = np.ones(n)
+    if weighted:
+        weights = np.random.default_rng(0).integers(1, 2**20, n) / 2**20
+        weights[0] = 1.0
+    leaves = JunctionLeaves(
+        BayesDirichlet(1.0, spread=False), StructurePrior(), width, np.array(sizes), n
+    )
+    rows = np.arange(n, dtype=np.int32)
+    fit = leaves.fit(codes, rows, np.arange(len(sizes)), 1.0, weights if weighted else None)
+    max_cells = max(2 ** (width + 1), 64 if max(sizes) > 2 else 0)
+    order, total = naive_junction(
+        codes, sizes, weights, width, 1.0, math.log(len(sizes)), max_cells
+    )
+    assert fit.score == pytest.approx(total, rel=1e-6)
+    leaf = fit.leaf
+    found = [
+        (int(v), leaf.parents[leaf.parent_ptr[f] : leaf.parent_ptr[f + 1]].tolist(), int(h))
+        for f, (v, h) in enumerate(zip(leaf.columns, leaf.hosts, strict=True))
+    ]
+    assert found == order
+    start = 0
+    for v, parents, _ in order:
+        counts = joint(codes, sizes, [*parents, v], weights)
+        smooth = counts + 1.0 / counts.size
+        expected = smooth / smooth.sum(axis=-1, keepdims=True)
+        cells = np.exp(leaf.tables[start : start + counts.size])
+        np.testing.assert_allclose(cells, expected.ravel(), rtol=1e-6)
+        start += counts.size
+
+
+def test_a_column_may_depend_on_several_at_once():
+    codes = np.array(list(itertools.product([0, 1], repeat=2)) * 50, dtype=np.uint8)
+    codes = np.column_stack([codes, codes[:, 0]])
+    codes = np.column_stack([codes, codes[:, 1] ^ codes[:, 2]]).astype(np.uint8)
+    leaves = JunctionLeaves(
+        BayesDirichlet(1.0, spread=False), StructurePrior(), 2, np.full(4, 2), len(codes)
+    )
+    rows = np.arange(len(codes), dtype=np.int32)
+    leaf = leaves.fit(codes, rows, np.arange(4), 1.0).leaf
+    circuit = freeze_cutset(
+        Node.settled_leaf(leaf, 0.0, len(codes), 1.0), Domains.of_sizes([2] * 4)
+    )
+    worlds = np.array(list(np.ndindex(2, 2, 2, 2)), dtype=np.uint8)
+    assert np.exp(circuit.log_likelihood(worlds)).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_width_one_is_the_best_forest(seed):
+    sizes = np.array([2, 2, 3, 2, 2])
+    codes = table(seed, 120, sizes)
+    score, prior = BayesDirichlet(1.0, spread=False), StructurePrior()
+    rows = np.arange(120, dtype=np.int32)
+    wide = JunctionLeaves(score, prior, 1, sizes, 120).fit(codes, rows, np.arange(5), 1.0)
+    learner = CutsetLearner(score, prior, TreeLeaves(False, False), TopGain(1))
+    root = learner.grow(codes, sizes)
+    assert root.score == pytest.approx(wide.score, rel=1e-10)
+
+
+def test_pruning_keeps_the_better_of_leaf_and_cut():
+    sizes = np.full(8, 2)
+    codes = table(3, 400, sizes)
+    score, prior = BayesDirichlet(1.0, spread=False), StructurePrior()
+    learner = CutsetLearner(score, prior, TreeLeaves(False, False))
+    root = learner.grow(codes, sizes)
+    before = root.total_score()
+    n_cuts = sum(node.cut is not None for node in root.walk())
+    assert n_cuts > 0
+    rows = np.arange(400, dtype=np.int32)
+    widen(root, codes, rows, JunctionLeaves(score, prior, 3, sizes, 400))
+    assert root.total_score() >= before - 1e-9
+    circuit = freeze_cutset(root, Domains.of_sizes(sizes))
+    worlds = np.array(list(np.ndindex(*sizes)), dtype=np.uint8)
+    assert np.exp(circuit.log_likelihood(worlds)).sum() == pytest.approx(1.0)
+    assert circuit.properties.deterministic
+    for node in root.walk():
+        assert (node.leaf is None) == (node.cut is not None)
+        if node.cut is not None:
+            assert sum(c.total_score() for c in node.children) + node.cut_score > node.score
+
+
+@pytest.mark.parametrize("score", [BayesDirichlet(1.0, spread=False), BIC(0.5)])
+def test_networks_do_not_depend_on_threads_and_know_weights(score):
+    sizes = np.array([2] * 6 + [3, 3])
+    codes = table(1, 300, sizes)
+    learner = NetworkLearner(score, StructurePrior(), width=3)
+    one, two = (
+        NetworkLearner(score, StructurePrior(), 3, n_jobs=jobs).grow(codes, sizes)
+        for jobs in (1, 2)
+    )
+    assert one.total_score() == two.total_score()
+    weights = np.random.default_rng(0).integers(0, 3, 300)
+    twice = learner.grow(np.repeat(codes, weights, axis=0), sizes)
+    weighted = learner.grow(codes, sizes, weights.astype(float))
+    assert weighted.total_score() == pytest.approx(twice.total_score(), rel=1e-6)
+    leaf = NetworkLearner(score, StructurePrior(), 3, candidates=None).grow(codes, sizes)
+    assert leaf.cut is None and leaf.total_score() <= one.total_score() + 1e-9
+
+
+def test_weight_planes():
+    weights = np.random.default_rng(0).random(130)
+    planes, unit = weight_planes(weights)
+    words = planes.view(np.uint8)
+    bits = np.unpackbits(words, axis=1, bitorder="little")[:, :130].astype(float)
+    np.testing.assert_allclose((2.0 ** np.arange(25)) @ bits * unit, weights, atol=unit)
+
+
+def test_the_prior_is_normalised_over_parent_sets():
+    m, width = 6, 2
+    prior = StructurePrior(constants=True)
+    total = 0.0
+    for k in range(width + 1):
+        total += math.comb(m - 1, k) * math.exp(-k * prior.parent_cost(m))
+    # One column's share of the leaf's cost is the logarithm of that sum.
+    assert prior.leaf_cost(m, width) == pytest.approx(math.log(2) + m * math.log(total))
+    assert math.exp(-prior.cut_cost(m)) * m + 0.5 == pytest.approx(1.0)
+    free = NoPrior()
+    assert free.parent_cost(9) == free.leaf_cost(9, 2) == free.cut_cost(9) == 0.0
