@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from bayescut.files import load, save
     from bayescut.scores import BIC, BayesDirichlet
+    from bayescut.scores.circuit_score import NormalGamma, bayes_score, bic_score, refit
 
 __version__ = "0.1.0"
 
@@ -32,7 +33,11 @@ _HOME = {
     "CutsetMixture": "estimators",
     "CutsetNetwork": "estimators",
     "EMCNetBD": "estimators",
+    "NormalGamma": "scores.circuit_score",
+    "bayes_score": "scores.circuit_score",
+    "bic_score": "scores.circuit_score",
     "load": "files",
+    "refit": "scores.circuit_score",
     "save": "files",
 }
 
@@ -46,7 +51,11 @@ __all__ = [
     "CutsetMixture",
     "CutsetNetwork",
     "EMCNetBD",
+    "NormalGamma",
+    "bayes_score",
+    "bic_score",
     "load",
+    "refit",
     "save",
 ]
 

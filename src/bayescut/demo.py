@@ -1,4 +1,4 @@
-"""What the library does, in half a minute: ``python -m bayescut.demo``.
+"""What the library does, in a minute: ``python -m bayescut.demo``.
 
 Learns every circuit of `LEARNERS` on the embedded binary digits, prints what they are worth, and
 draws digits from them: new ones, and lower halves for real ones whose lower half was hidden.
@@ -227,7 +227,7 @@ def run(output: Path, *, seed: int = 0, out: PlainScreen | None = None) -> list[
         f"{X.shape[1]} pixels."
     )
     out.say(
-        "The first run on a machine compiles the kernels, which takes about half a minute; "
+        "The first run on a machine compiles the kernels, which takes up to a minute; "
         "later runs find them in the cache."
     )
     with out.steps(2 * len(LEARNERS)) as step:

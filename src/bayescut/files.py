@@ -220,6 +220,8 @@ class _Encoder:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
         if isinstance(value, np.generic):
             return self._scalar(value, where, depth)
         if isinstance(value, np.ndarray):

@@ -77,18 +77,17 @@ def test_without_pandas_a_line_says_what_to_install(
     assert "pip install 'bayescut[pandas]'" in message
 
 
-def test_the_program_itself(model: Path) -> None:
+def test_the_program_itself(tmp_path: Path) -> None:
     paths = os.pathsep.join(entry for entry in sys.path if entry)
     done = subprocess.run(
-        [sys.executable, "-m", "bayescut", "query", str(model), "P(nobody=1)"],
+        [sys.executable, "-m", "bayescut", "fit", "nobody.csv", "-o", str(tmp_path / "m.bc")],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("bayescut: error: There is no column 'nobody'")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr == "bayescut: error: There is no file 'nobody.csv': check the path.\n"
 
 
 def test_show(command: Command, model: Path, people: Path, tmp_path: Path) -> None:

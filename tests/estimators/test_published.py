@@ -1,6 +1,6 @@
 """The published circuits: sizes to the digit, likelihoods to rounding and ties.
 
-Golden values are of the authors' own learner and of Table 3 of Yang, Gala, Peharz (AISTATS 2023).
+Golden values are of the authors' own learner and of Table 4 of Yang, Gala, Peharz (AISTATS 2023).
 """
 
 import numpy as np

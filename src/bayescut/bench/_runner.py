@@ -93,6 +93,9 @@ def run(
     a new one is fitted to the whole table. Only this last fit is timed. A result is on the disk
     before the next cell begins; a run that was killed is taken up where it stopped.
 
+    Log-likelihoods of tables of states are at most zero. Those of estimators for real numbers
+    (Gaussian mixtures, kernel densities) are densities and cannot be compared with them.
+
     Parameters
     ----------
     learners : iterable of str

@@ -22,14 +22,17 @@ from bayescut.circuit._kinds import (
     RESTRICTED,
 )
 from bayescut.circuit._plan import (
-    COMPLETE,
     EDGES,
     EDGES_END,
+    FIRST_ROW,
     FLOW,
     KIND,
+    LAST_ROW,
+    MAXIMISE,
     NODE_STATE,
     NODE_VAR,
     ORDER,
+    OUT,
     PARAM,
     REACHED,
     VALUE,
@@ -38,7 +41,38 @@ from bayescut.circuit._plan import (
     Plan,
     Workspace,
 )
-from bayescut.circuit._upward import begin_pass, edges, is_closed, shortcut, upward
+from bayescut.circuit._upward import upward
+
+
+@njit(cache=True, nogil=True)
+def _edges(records: IntArray, node: int, row: CodeArray) -> tuple[int, int]:
+    """Return the range of edges of an inner node that the row can take."""
+    begin, end = records[node, EDGES], records[node, EDGES_END]
+    if records[node, KIND] == DECISION:
+        state = np.int64(row[records[node, NODE_VAR]])
+        if state < RESTRICTED:
+            begin += state
+            end = begin + 1
+    return begin, end
+
+
+@njit(cache=True, nogil=True)
+def _is_closed(
+    records: IntArray,
+    log_weight: FloatArray,
+    variable: IntArray,
+    node: int,
+    edge: int,
+    row: CodeArray,
+    allowed: IntArray,
+) -> bool:
+    """Say whether an edge has weight zero or leads to a state that the row's mask forbids."""
+    closed = log_weight[edge] == -np.inf
+    if records[node, KIND] == DECISION and not closed:
+        v = records[node, NODE_VAR]
+        if row[v] == RESTRICTED:
+            closed = not allowed[variable[v, VAR_OFFSET] + edge - records[node, EDGES]]
+    return closed
 
 
 @njit(cache=True, nogil=True)
@@ -72,7 +106,7 @@ def _fill_input(
 ) -> None:
     kind = plan.node[node, KIND]
     if kind == JUNCTION:
-        leaf_value(plan, ws, node, row, allowed, maximise)
+        leaf_value(plan, ws, node, row, allowed)
         leaf_path(plan, ws, node, row, allowed, maximise, random)
         return
     v = plan.node[node, NODE_VAR]
@@ -109,14 +143,14 @@ def _choose_edge(
     random: IntArray,
 ) -> int:
     """Return the edge to follow at a sum; with ``blank`` evidence all values are 0."""
-    begin, end = edges(records, node, row)
+    begin, end = _edges(records, node, row)
     if end - begin == 1:
         return begin
     chosen = -1
     if maximise:
         top = -np.inf
         for e in range(begin, end):
-            if not is_closed(records, log_weight, variable, node, e, row, allowed):
+            if not _is_closed(records, log_weight, variable, node, e, row, allowed):
                 term = log_weight[e] + number[child[e], VALUE]
                 if term > top:
                     top = term
@@ -125,7 +159,7 @@ def _choose_edge(
     value = 0.0 if blank else number[node, VALUE]
     rest = next_uniform(random)
     for e in range(begin, end):
-        if not is_closed(records, log_weight, variable, node, e, row, allowed):
+        if not _is_closed(records, log_weight, variable, node, e, row, allowed):
             below = 0.0 if blank else number[child[e], VALUE]
             p = np.exp(log_weight[e] + below - value)
             if p > 0.0:
@@ -152,14 +186,19 @@ def fill(
 ) -> int:
     """Complete a block of rows in place; return the first impossible row of it, or -1."""
     records, child, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
-    clock, mark, number = ws.clock, ws.node, ws.value
+    mark, number = ws.node, ws.value
     m = len(variable)
+    roots = np.array([root])
+    out = np.empty((1, 1))  # of one row at a time
+    ws.clock[MAXIMISE] = maximise
+    ws.clock[FIRST_ROW], ws.clock[LAST_ROW], ws.clock[OUT] = 0, 1, 0
     for r in range(len(unknown)):
         if unknown[r] < 0:
             return start + r
         row = rows[r]
-        mask = allowed[start + r if len(allowed) > 1 else 0]
-        value = values[start + r if values.shape[1] else 0]
+        at = start + r if len(allowed) > 1 else 0
+        here = start + r if values.shape[1] else 0
+        mask, value = allowed[at], values[here]
         if not maximise:
             random[0] = seeds[start + r]
         blank = False
@@ -167,16 +206,22 @@ def fill(
             blank = True
             for v in range(m):
                 blank = blank and row[v] == MISSING
-        begin_pass(clock, unknown[r] == 0)
-        node, total = shortcut(records, child, log_weight, root, row)
-        if total == -np.inf:
-            return start + r
         if not blank:
-            found = upward(plan, ws, node, row, mask, value, maximise)
-            if found == -np.inf:
+            upward(
+                plan,
+                ws,
+                roots,
+                rows[r : r + 1],
+                unknown[r : r + 1],
+                allowed[at : at + 1],
+                values[here : here + 1],
+                out,
+            )
+            if out[0, 0] == -np.inf:
                 return start + r
         if unknown[r] == 0:
             continue
+        node = root
         # A path branches at products only: its open ends are never more than there are nodes.
         waiting = 1
         mark[0, ORDER] = node
@@ -230,6 +275,7 @@ def _spread_input(
     row: CodeArray,
     allowed: IntArray,
     value: FloatArray,
+    is_complete: bool,
     flow: float,
     marginal: FloatArray,
     moment: FloatArray,
@@ -239,8 +285,8 @@ def _spread_input(
 ) -> None:
     kind = plan.node[node, KIND]
     if kind == JUNCTION:
-        if not ws.clock[COMPLETE]:
-            leaf_value(plan, ws, node, row, allowed, False)
+        if not is_complete:
+            leaf_value(plan, ws, node, row, allowed)
         leaf_joint(plan, ws, node, row, allowed, flow, marginal, table_flow)
         return
     v = plan.node[node, NODE_VAR]
@@ -299,6 +345,10 @@ def spread(
     records, children, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
     clock, mark, number = ws.clock, ws.node, ws.value
     m = len(variable)
+    roots = np.array([root])
+    out = np.empty((1, 1))  # of one row at a time
+    ws.clock[MAXIMISE] = 0
+    ws.clock[FIRST_ROW], ws.clock[LAST_ROW], ws.clock[OUT] = 0, 1, 0
     want_edges = len(edge_flow) > 0
     for r in range(len(unknown)):
         weight = sample_weight[start + r] if len(sample_weight) > 0 else 1.0
@@ -307,21 +357,38 @@ def spread(
         if unknown[r] < 0:
             return start + r
         row = rows[r]
-        mask = allowed[start + r if len(allowed) > 1 else 0]
-        value = values[start + r if values.shape[1] else 0]
+        at = start + r if len(allowed) > 1 else 0
+        here = start + r if values.shape[1] else 0
+        mask, value = allowed[at], values[here]
         marginal = marginals[start + r if len(marginals) > 1 else 0]
         moment = moments[start + r if len(moments) > 1 else 0]
         if len(marginal) > 0:
             for v in range(m):
                 if row[v] < RESTRICTED and variable[v, VAR_STATES] > 0:
                     marginal[variable[v, VAR_OFFSET] + row[v]] = 1.0
-        begin_pass(clock, unknown[r] == 0)
-        if upward(plan, ws, root, row, mask, value, False) == -np.inf:
+        upward(
+            plan,
+            ws,
+            roots,
+            rows[r : r + 1],
+            unknown[r : r + 1],
+            allowed[at : at + 1],
+            values[here : here + 1],
+            out,
+        )
+        if out[0, 0] == -np.inf:
             return start + r
+        # Decisions on observed variables at the top have no value of their own.
+        top = roots[0]
+        while records[top, KIND] == DECISION and row[records[top, NODE_VAR]] < RESTRICTED:
+            e = records[top, EDGES] + np.int64(row[records[top, NODE_VAR]])
+            if want_edges:
+                edge_flow[e] += weight
+            top = children[e]
         reached = clock[REACHED]
         for i in range(reached):
             number[mark[i, ORDER], FLOW] = 0.0
-        number[root, FLOW] = weight
+        number[top, FLOW] = weight
         for i in range(reached - 1, -1, -1):
             node = mark[i, ORDER]
             flow = number[node, FLOW]
@@ -336,6 +403,7 @@ def spread(
                     row,
                     mask,
                     value,
+                    unknown[r] == 0,
                     flow,
                     marginal,
                     moment,
@@ -344,14 +412,14 @@ def spread(
                     statistic,
                 )
                 continue
-            begin, end = edges(records, node, row)
+            begin, end = _edges(records, node, row)
             v = records[node, NODE_VAR]
             is_cut = len(marginal) > 0 and kind == DECISION and row[v] >= RESTRICTED
             for e in range(begin, end):
                 child = children[e]
                 share = flow
                 if kind != PRODUCT and end - begin > 1:
-                    if is_closed(records, log_weight, variable, node, e, row, mask):
+                    if _is_closed(records, log_weight, variable, node, e, row, mask):
                         continue
                     share *= np.exp(log_weight[e] + number[child, VALUE] - number[node, VALUE])
                 number[child, FLOW] += share

@@ -7,37 +7,37 @@ from numba import njit
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._junction import leaf_rows, leaf_value
-from bayescut.circuit._kinds import JUNCTION, MISSING, RESTRICTED
+from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._lanes import leaf_lanes
 from bayescut.circuit._plan import (
+    BLOCK,
     COLLECT,
     COMPUTE,
     CURSOR,
     DENSE,
-    KIND,
+    FIRST_ROW,
     LANES,
     LAST_PAIR,
+    LAST_ROW,
     LEAF,
+    MAXIMISE,
     MODE,
     NEXT,
     ORDER,
+    OUT,
     PASS,
     REPLAY,
+    ROOM,
     ROW,
     STAMP,
     TARGET,
-    THIS_ROW,
     VAR_OFFSET,
     VAR_STATES,
     Lanes,
     Plan,
     Workspace,
 )
-from bayescut.circuit._upward import add_pair, begin_pass, shortcut, upward
-
-# Rows whose leaves are evaluated together: 256 rows of 784 columns (0.4 MB) stay in the
-# second-level cache while the components of a mixture pass over them one by one.
-BLOCK = 256
+from bayescut.circuit._upward import upward
 
 
 @njit(cache=True, nogil=True)
@@ -119,14 +119,12 @@ def _evaluate_pairs(
     rows: CodeArray,
     unknown: IntArray,
     allowed: IntArray,
-    start: int,
-    maximise: bool,
     out: FloatArray,
 ) -> None:
     """Compute the leaf values that the rows of a block have asked for, leaf by leaf."""
     clock, mark, pair, found = ws.clock, ws.node, ws.pair, ws.leaf_value
-    index = lanes.pairs
-    n_pairs = clock[CURSOR]
+    records, index = plan.node, lanes.pairs
+    n_pairs, start = clock[CURSOR], clock[OUT]
     clock[PASS] += 1
     now = clock[PASS]
     n_leaves = 0
@@ -139,7 +137,7 @@ def _evaluate_pairs(
             n_leaves += 1
         pair[i, NEXT] = mark[leaf, LAST_PAIR]
         mark[leaf, LAST_PAIR] = i
-    in_lanes = not maximise and allowed.shape[1] == 0
+    in_lanes = clock[MAXIMISE] == 0 and allowed.shape[1] == 0
     for j in range(n_leaves):
         leaf = mark[j, ORDER]
         # Complete rows to the front of the index, the others to its end.
@@ -153,96 +151,25 @@ def _evaluate_pairs(
             else:
                 back -= 1
                 at = back
-            index[0, at] = i
-            index[1, at] = r
+            index[0, at], index[1, at] = i, r
             i = pair[i, NEXT]
         if front > 0:
             leaf_rows(plan, leaf, rows, index[1, :front], index[0, :front], found)
         for k in range(back, index.shape[1], LANES):
             pairs = index[0, k : k + LANES]
-            which = index[1, k : k + LANES]
-            if in_lanes and plan.node[leaf, DENSE]:
-                leaf_lanes(plan, lanes, leaf, rows, which, pairs, found)
-            else:
-                for i in pairs:
-                    found[i] = np.nan
+            for i in pairs:
+                found[i] = np.nan
+            if in_lanes and records[leaf, DENSE]:
+                leaf_lanes(plan, lanes, leaf, rows, index[1, k : k + LANES], pairs, found)
             for i in pairs:
                 if np.isnan(found[i]):
                     r = pair[i, ROW]
                     mask = allowed[start + r if len(allowed) > 1 else 0]
-                    found[i] = leaf_value(plan, ws, leaf, rows[r], mask, maximise)
+                    found[i] = leaf_value(plan, ws, leaf, rows[r], mask)
     for i in range(n_pairs):
         target = pair[i, TARGET]
         if target >= 0:
             out[target, start + pair[i, ROW]] += found[i]
-
-
-@njit(cache=True, nogil=True)
-def _evaluate_block(
-    plan: Plan,
-    ws: Workspace,
-    lanes: Lanes,
-    nodes: IntArray,
-    rows: CodeArray,
-    unknown: IntArray,
-    allowed: IntArray,
-    values: FloatArray,
-    start: int,
-    maximise: bool,
-    most_pairs: int,
-    out: FloatArray,
-) -> None:
-    n = len(unknown)
-    records, child, log_weight, clock = plan.node, plan.child, plan.log_weight, ws.clock
-    pair = ws.pair
-    room = len(pair) - most_pairs
-    first_pair = np.empty(n, dtype=np.int64)
-    again = np.zeros(n, dtype=np.bool_)
-    begin = 0
-    while begin < n:
-        # Collect: which leaves do the rows need?
-        clock[MODE] = COLLECT
-        clock[CURSOR] = 0
-        end = begin
-        while end < n and clock[CURSOR] <= room:
-            row = rows[end]
-            first_pair[end] = clock[CURSOR]
-            clock[THIS_ROW] = end
-            begin_pass(clock, unknown[end] == 0)
-            for i in range(len(nodes)):
-                if unknown[end] < 0:
-                    out[i, start + end] = -np.inf
-                    continue
-                node, total = shortcut(records, child, log_weight, nodes[i], row)
-                out[i, start + end] = total
-                if total == -np.inf:
-                    continue
-                if records[node, KIND] == JUNCTION:
-                    add_pair(clock, pair, node, i)
-                else:
-                    again[end] = True
-                    mask = allowed[start + end if len(allowed) > 1 else 0]
-                    value = values[start + end if values.shape[1] else 0]
-                    upward(plan, ws, node, row, mask, value, maximise)
-            end += 1
-        clock[MODE] = COMPUTE
-        _evaluate_pairs(plan, ws, lanes, rows, unknown, allowed, start, maximise, out)
-        # Replay: what are the nodes above them worth?
-        clock[MODE] = REPLAY
-        for r in range(begin, end):
-            if not again[r]:
-                continue
-            clock[CURSOR] = first_pair[r]
-            begin_pass(clock, unknown[r] == 0)
-            mask = allowed[start + r if len(allowed) > 1 else 0]
-            value = values[start + r if values.shape[1] else 0]
-            for i in range(len(nodes)):
-                node, total = shortcut(records, child, log_weight, nodes[i], rows[r])
-                if total > -np.inf and records[node, KIND] != JUNCTION:
-                    total += upward(plan, ws, node, rows[r], mask, value, maximise)
-                    out[i, start + r] = total
-        begin = end
-    clock[MODE] = COMPUTE
 
 
 @njit(cache=True, nogil=True)
@@ -267,22 +194,21 @@ def evaluate(
     keeps the tables of one mixture component in the cache; otherwise the nodes share one pass per
     row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need.
     """
-    n = len(unknown)
+    clock = ws.clock
+    clock[MAXIMISE], clock[ROOM] = maximise, len(ws.pair) - most_pairs
     step = 1 if one_by_one else len(nodes)
-    for begin in range(0, n, BLOCK):
-        end = min(begin + BLOCK, n)
+    for begin in range(0, len(unknown), BLOCK):
+        end = min(begin + BLOCK, len(unknown))
+        block, open_variables = rows[begin:end], unknown[begin:end]
+        clock[OUT] = start + begin
         for i in range(0, len(nodes), step):
-            _evaluate_block(
-                plan,
-                ws,
-                lanes,
-                nodes[i : i + step],
-                rows[begin:end],
-                unknown[begin:end],
-                allowed,
-                values,
-                start + begin,
-                maximise,
-                most_pairs,
-                out[i : i + step],
-            )
+            some, result = nodes[i : i + step], out[i : i + step]
+            done = 0
+            while done < end - begin:
+                clock[MODE], clock[CURSOR] = COLLECT, 0
+                clock[FIRST_ROW], clock[LAST_ROW] = done, end - begin
+                done = upward(plan, ws, some, block, open_variables, allowed, values, result)
+                _evaluate_pairs(plan, ws, lanes, block, open_variables, allowed, result)
+                clock[MODE], clock[LAST_ROW] = REPLAY, done
+                upward(plan, ws, some, block, open_variables, allowed, values, result)
+    clock[MODE] = COMPUTE

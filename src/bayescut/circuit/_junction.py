@@ -32,6 +32,7 @@ from bayescut.circuit._plan import (
     JOINT,
     LAST,
     LINK,
+    MAXIMISE,
     MESSAGE,
     NONE,
     OFFSET,
@@ -111,7 +112,7 @@ def _look_up_four(
     return sum_a, sum_b, sum_c, sum_d
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def leaf_row(plan: Plan, node: int, row: CodeArray) -> float:
     """Log-probability of one complete row."""
     family, parent, _, table, _ = leaf_arrays(plan, node)
@@ -187,7 +188,7 @@ def _log_cell(
 
 
 @njit(cache=True, nogil=True)
-def _log_entry(
+def _log_terms(
     family: IntArray,
     up: IntArray,
     table: FloatArray,
@@ -198,25 +199,18 @@ def _log_entry(
     base: int,
     state: int,
     allowed: IntArray,
-    maximise: bool,
     in_logs: bool,
 ) -> float:
-    """Log of one entry of the message of family f; the terms are left in ``weight``."""
-    if state < RESTRICTED:
-        return _log_cell(family, up, table, chain, message, f, base + state, in_logs)
+    """Write the logs of the terms of one entry of a message to ``weight``; return the largest."""
     top = -np.inf
-    k = np.uint64(family[f, STATES])
-    for s in range(k):
+    for s in range(np.uint64(family[f, STATES])):
         weight[s] = -np.inf
-        if state == MISSING or allowed[family[f, OFFSET] + s]:
+        if state == s or state == MISSING:
+            weight[s] = _log_cell(family, up, table, chain, message, f, base + s, in_logs)
+        elif state == RESTRICTED and allowed[family[f, OFFSET] + s]:
             weight[s] = _log_cell(family, up, table, chain, message, f, base + s, in_logs)
         top = max(top, weight[s])
-    if maximise or top == -np.inf:
-        return top
-    total = 0.0
-    for s in range(k):
-        total += np.exp(weight[s] - top)
-    return top + np.log(total)
+    return top
 
 
 @njit(cache=True, nogil=True)
@@ -226,15 +220,13 @@ def _leaf_up(
     node: int,
     row: CodeArray,
     allowed: IntArray,
-    maximise: bool,
-    in_logs: bool,
 ) -> float:
     """Log value of a leaf; leaves its messages in the workspace. NaN: do it again in logs."""
     family, parent, up, table, linear = leaf_arrays(plan, node)
     chain, message, bases, weight = ws.chain, ws.cell[MESSAGE], ws.base[0], ws.weight
     for f in range(len(family)):
         chain[f, HEAD] = NONE
-    ws.clock[IN_LOGS] = in_logs
+    maximise, in_logs = ws.clock[MAXIMISE] != 0, ws.clock[IN_LOGS] != 0
     logs = 0.0
     product = 1.0
     for f in range(len(family) - 1, -1, -1):
@@ -285,20 +277,14 @@ def _leaf_up(
             bottom = np.inf
             for i in range(n):
                 base = np.uint64(bases[i])
-                entry = _log_entry(
-                    family,
-                    up,
-                    table,
-                    chain,
-                    message,
-                    weight,
-                    f,
-                    base,
-                    state,
-                    allowed,
-                    maximise,
-                    in_logs,
+                entry = _log_terms(
+                    family, up, table, chain, message, weight, f, base, state, allowed, in_logs
                 )
+                if not maximise and entry > -np.inf:
+                    total = 0.0
+                    for s in range(np.uint64(family[f, STATES])):
+                        total += np.exp(weight[s] - entry)
+                    entry += np.log(total)
                 message[start + base] = entry
                 top = max(top, entry)
                 if entry > -np.inf:
@@ -327,14 +313,14 @@ def _leaf_up(
     return logs + np.log(product)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def leaf_value(
-    plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: IntArray, maximise: bool
-) -> float:
+@njit(cache=True, nogil=True)
+def leaf_value(plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: IntArray) -> float:
     """Log value of a leaf under any evidence."""
-    value = _leaf_up(plan, ws, node, row, allowed, maximise, False)
-    if np.isnan(value):
-        value = _leaf_up(plan, ws, node, row, allowed, maximise, True)
+    value = np.nan
+    for in_logs in range(2):
+        if np.isnan(value):
+            ws.clock[IN_LOGS] = in_logs
+            value = _leaf_up(plan, ws, node, row, allowed)
     return value
 
 
@@ -367,8 +353,8 @@ def _conditional(
             weight[s] = term
             total += term
     if in_logs or total < LOW:
-        top = _log_entry(
-            family, up, table, chain, message, weight, f, base, state, allowed, True, in_logs
+        top = _log_terms(
+            family, up, table, chain, message, weight, f, base, state, allowed, in_logs
         )
         total = 0.0
         if top > -np.inf:
@@ -423,7 +409,7 @@ def leaf_path(
     family, parent, up, table, linear = leaf_arrays(plan, node)
     for f in range(len(family)):
         v = family[f, VAR]
-        state = row[v]
+        state = np.uint64(row[v])
         if state < RESTRICTED:
             continue
         base = np.uint64(0)

@@ -42,7 +42,7 @@ TINY = 1e-250  # below this, products may have lost digits
 @njit(cache=True, nogil=True)
 def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -> bool:
     """Say whether an assignment of the parents, given by its number, agrees with a row."""
-    number = base
+    number = np.int64(base)
     for j in range(end, begin, -1):
         k = np.int64(parent[j - 1, PARENT_STATES])
         state = np.int64(row[parent[j - 1, PARENT_VAR]])

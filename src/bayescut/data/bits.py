@@ -80,8 +80,9 @@ class BitLayout(NamedTuple):
 
 def bit_layout(columns: IntArray, sizes: IntArray) -> BitLayout:
     """Lay out the bit columns of ``columns``, whose numbers of states are ``sizes``."""
-    columns = np.ascontiguousarray(columns, dtype=np.int64)
-    sizes = np.ascontiguousarray(sizes, dtype=np.int64)
+    # Copies: a read-only array is another type to numba, for which kernels are compiled again.
+    columns = np.array(columns, dtype=np.int64)
+    sizes = np.array(sizes, dtype=np.int64)
     ptr = np.zeros(len(columns) + 1, dtype=np.int64)
     np.cumsum(sizes - 1, out=ptr[1:])
     bit_column = np.repeat(columns, sizes - 1)

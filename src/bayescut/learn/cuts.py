@@ -41,8 +41,9 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
     if binary:
         zero = inner[:m]
         one = inner[m:]
-        bit = ptr[active]
+        bit = np.empty(m, dtype=np.int64)
         for t in range(m):
+            bit[t] = ptr[active[t]]
             single[t] = counts[bit[t], bit[t]]
         for s in range(m):
             line = counts[bit[s]]
@@ -200,7 +201,7 @@ def branch_rows(codes, rows, column, state):
 @kernel
 def count_branch(codes, rows, weights, bits, layout, c, state, n_state, mask, counts):
     """Pair counts of the rows in which column ``c`` of the layout holds ``state``."""
-    if weights.shape[0] > 0:
+    if weights is not None:
         where = branch_rows(codes, rows, layout.columns[c], state)
         count_weighted(
             codes, rows[where], weights[where], layout.bit_column, layout.bit_state, counts
@@ -268,7 +269,10 @@ def evaluate_cuts(
         if empty:
             continue
         rest = branch_counts[work, largest]
-        rest[:, :] = counts
+        # Loops, not a slice: numba compiles a shape check with its message for that, 4 s in all.
+        for b in range(n_bits):
+            for d in range(n_bits):
+                rest[b, d] = counts[b, d]
         for state in range(k):
             if state != largest:
                 part = branch_counts[work, state]

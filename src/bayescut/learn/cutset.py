@@ -234,7 +234,7 @@ class _Growth:
         information_gain(pairs.counts, n, layout.sizes, layout.ptr, active, node.ess, table, gain)
         chosen = active[learner.candidates.select(gain, cuttable)]
 
-        weights = _NO_TABLE
+        weights = None
         if self.weights is not None:
             weights = self.weights[node.rows]
             bits = np.empty((0, 0), dtype=np.uint64)

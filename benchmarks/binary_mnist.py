@@ -1,0 +1,288 @@
+"""Binary MNIST: likelihood, size and time of every learner, samples and inpainting to look at.
+
+    python benchmarks/binary_mnist.py                       # everything, about an hour and a half
+    python benchmarks/binary_mnist.py --models CNetBD EM-100
+    python benchmarks/binary_mnist.py --figures-only        # pictures and table of what is there
+
+Models are learned from the training and validation parts together (60,000 images) and scored on
+the test part (10,000), once. Every model is saved when it is learned and its line is appended to a
+CSV file; what is there is not learned again (delete its line, or give --force). Mixtures and the
+ensemble save their state after every step too: a run that was interrupted goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bayescut as bc
+from bayescut.datasets import fetch_binary_mnist
+from bayescut.plots import Panel, image_panels
+
+RESULTS = Path(__file__).parent / "results"
+SHAPE = (28, 28)
+FIELDS = [
+    "model", "rows", "test_ll", "train_ll", "parameters", "seconds", "cpu_s", "resumed", "load",
+    "details",
+]  # fmt: skip
+SAMPLES = 49
+INPAINTED = 14
+DRAWS = 2  # completions drawn for each image
+# Published: Yang, Gala, Peharz (AISTATS 2023), section 7.2, and the models it compares with.
+PUBLISHED = (
+    ("EiNet", -113.6, "1.2 M"),
+    ("CNetBD", -118.7, "50 K"),
+    ("EM-CNetBD, 300 components", -103.95, "470 K"),
+)
+# Steps of EM after the k-means start. On 5,000 images the likelihood of held-out ones is best after
+# the first step or two: components have 200 rows for 1567 parameters, and more steps overfit.
+STEPS = 4
+
+
+def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]:
+    """Makers of the models, given the file of their checkpoint."""
+    em = {"assignment": "sampled", "tol": 0.0, "random_state": 0, "verbose": 1}
+    if small:  # to see that everything runs
+        return {
+            "CNetBD": lambda path: bc.CNetBD(verbose=1),
+            "EM-3": lambda path: bc.CutsetMixture(3, max_iter=1, checkpoint=path, **em),
+            "CutsetNetwork": lambda path: bc.CutsetNetwork(width=2, verbose=1),
+            "CutsetEnsemble": lambda path: bc.CutsetEnsemble(
+                1, 3, n_burn=1, n_keep=1, n_bags=0, checkpoint=path, random_state=0
+            ),
+        }
+    return {
+        "CNetBD": lambda path: bc.CNetBD(verbose=1),
+        "EM-100": lambda path: bc.CutsetMixture(100, max_iter=STEPS, checkpoint=path, **em),
+        "EM-300": lambda path: bc.CutsetMixture(300, max_iter=STEPS, checkpoint=path, **em),
+        "CutsetNetwork": lambda path: bc.CutsetNetwork(verbose=1),
+        # Twelve members of 80 K parameters each: a million. Bags would need half a minute each for
+        # a likelihood that mixtures pass by ten nats.
+        "CutsetEnsemble": lambda path: bc.CutsetEnsemble(
+            6, 60, n_burn=2, n_keep=2, n_bags=0, time_budget=budget, checkpoint=path,
+            random_state=0, verbose=1,
+        ),
+    }  # fmt: skip
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file, none if it is not there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def append(path: Path, row: dict[str, object]) -> None:
+    """Add a row to a CSV file at once, so that an interrupted run loses nothing."""
+    new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, FIELDS)
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def fit_timed(
+    make: Callable[[str | None], Any], X: NDArray[np.uint8], checkpoint: Path
+) -> tuple[Any, float, float, bool]:
+    """Fit a model; return it, its seconds and processor seconds, and whether it was resumed.
+
+    What an interrupted run has used is kept beside its checkpoint and counted too.
+    """
+    spent = checkpoint.with_suffix(".seconds")
+    resumed = checkpoint.exists()
+    before = [0.0, 0.0]
+    if resumed and spent.exists():
+        before = [float(word) for word in spent.read_text().split()]
+    start, cpu = time.perf_counter(), time.process_time()
+    try:
+        model = make(str(checkpoint)).fit(X)
+    finally:
+        seconds = before[0] + time.perf_counter() - start
+        processor = before[1] + time.process_time() - cpu
+        spent.write_text(f"{seconds} {processor}\n")
+    spent.unlink()
+    checkpoint.unlink(missing_ok=True)
+    if hasattr(model, "checkpoint"):
+        model.checkpoint = None  # a model that is fitted again must not look for it
+    return model, seconds, processor, resumed
+
+
+def details(model: Any) -> str:
+    """What is special about a model."""
+    if isinstance(model, bc.CutsetMixture):
+        bounds = " ".join(f"{bound:.3f}" for bound in model.lower_bounds_)
+        return f"{model.n_components_} components, {model.n_iter_} steps, bounds {bounds}"
+    if isinstance(model, bc.CutsetEnsemble):
+        return f"members {model.n_members_}"
+    return f"{model.n_cuts_} cuts"
+
+
+def learn(
+    wanted: dict[str, Callable[[str | None], Any]],
+    X: NDArray[np.uint8],
+    test: NDArray[np.uint8],
+    folder: Path,
+    force: bool,
+) -> None:
+    """Learn, save and score the models that are not there yet."""
+    path = folder / "binary_mnist.csv"
+    done = {row["model"] for row in read_csv(path)}
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    for number, (name, make) in enumerate(wanted.items(), start=1):
+        title = f"[{number}/{len(wanted)}] {name}"
+        if name in done and not force:
+            print(f"{title}: there already", flush=True)
+            continue
+        print(f"{title}: learning from {len(X):,} images", flush=True)
+        checkpoint = folder / "models" / f"mnist_{name}.checkpoint"
+        model, seconds, processor, resumed = fit_timed(make, X, checkpoint)
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+        bc.save(model, model_path(folder, name))
+        row = {
+            "model": name,
+            "rows": len(X),
+            "test_ll": f"{model.score(test):.4f}",
+            "train_ll": f"{model.score(X[:10000]):.4f}",
+            "parameters": model.n_parameters_,
+            "seconds": f"{seconds:.1f}",
+            "cpu_s": f"{processor:.1f}",
+            "resumed": resumed,
+            "load": f"{load:.1f}",
+            "details": details(model),
+        }
+        append(path, row)
+        print(
+            f"{title}: {row['test_ll']} with {model.n_parameters_:,} parameters in {seconds:.1f} s "
+            f"({processor:.1f} s of processor time)",
+            flush=True,
+        )
+
+
+def model_path(folder: Path, name: str) -> Path:
+    """Where a model is kept."""
+    return folder / "models" / f"mnist_{name}.bc"
+
+
+def masks(rng: np.random.Generator) -> dict[str, NDArray[np.bool_]]:
+    """Hidden pixels of the three tasks."""
+    line, column = np.divmod(np.arange(SHAPE[0] * SHAPE[1]), SHAPE[1])
+    return {
+        "left half": column < SHAPE[1] // 2,
+        "lower half": line >= SHAPE[0] // 2,
+        "random half": rng.random(SHAPE[0] * SHAPE[1]) < 0.5,
+    }
+
+
+def various(test: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    """Images that differ: each is far from those before it, from the first 200."""
+    rows = test[:200]
+    chosen = [0]
+    distance = (rows != rows[0]).sum(axis=1)
+    for _ in range(n - 1):
+        # Not the farthest, which is a freak: the one at the upper quartile of what is left.
+        order = np.argsort(distance, kind="stable")
+        chosen.append(int(order[3 * len(order) // 4]))
+        distance = np.minimum(distance, (rows != rows[chosen[-1]]).sum(axis=1))
+    return rows[chosen]
+
+
+def sample_figure(name: str, model: Any, test: NDArray[np.uint8]) -> Any:
+    """Real images beside as many samples."""
+    panels = [
+        Panel("real images", test[:SAMPLES]),
+        Panel(f"{name}: samples", model.sample(SAMPLES, random_state=0)),
+    ]
+    return image_panels(panels, SHAPE, n_columns=7, across=2)
+
+
+def inpainting_figure(name: str, model: Any, test: NDArray[np.uint8]) -> Any:
+    """Originals, and for each task what is seen, the most probable completion and draws."""
+    real = various(test, INPAINTED)
+    panels = [Panel("originals", real)]
+    for task, hidden in masks(np.random.default_rng(0)).items():
+        seen = np.where(hidden, np.nan, real.astype(np.float64))
+        drawn = model.sample(DRAWS, evidence=seen, random_state=0)
+        drawn = drawn.reshape(len(real), DRAWS, -1).swapaxes(0, 1).reshape(DRAWS * len(real), -1)
+        panels += [
+            Panel(f"{task} hidden", seen),
+            Panel(f"{name}: most probable completion", model.mpe(seen), hidden),
+            Panel(f"{name}: {DRAWS} completions drawn", drawn, hidden),
+        ]
+    return image_panels(panels, SHAPE, n_columns=INPAINTED, across=1)
+
+
+def draw(names: list[str], test: NDArray[np.uint8], folder: Path) -> None:
+    """Write the pictures of the models that are there."""
+    figures = folder / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if not model_path(folder, name).exists():
+            continue
+        model = bc.load(model_path(folder, name))
+        for what, make in (("samples", sample_figure), ("inpainting", inpainting_figure)):
+            path = figures / f"mnist_{name}_{what}.png"
+            make(name, model, test).savefig(path, dpi=110, facecolor="white")
+            print(f"{path.name}: {path.stat().st_size // 1000} KB", flush=True)
+
+
+def table(folder: Path) -> str:
+    """Markdown table of everything that has been run."""
+    lines = [
+        "| model | test log-likelihood | training | parameters | seconds | processor s | |",
+        "|---|---:|---:|---:|---:|---:|---|",
+    ]
+    latest = {row["model"]: row for row in read_csv(folder / "binary_mnist.csv")}
+    for r in latest.values():
+        lines.append(
+            f"| {r['model']} | {float(r['test_ll']):.2f} | {float(r['train_ll']):.2f} | "
+            f"{int(r['parameters']):,} | {r['seconds']} | {r['cpu_s']} | {r['details']} |"
+        )
+    lines += [f"| {name}* | {value} | | {size} | | | |" for name, value, size in PUBLISHED]
+    lines += [
+        "",
+        "Mean log-likelihood of the 10,000 test images, and of 10,000 of those learned from, in nats.",
+        "* published numbers.",
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", nargs="+", help="names of models; all when left out")
+    parser.add_argument("--budget", type=float, default=1700.0, help="seconds for the ensemble")
+    parser.add_argument("--rows", type=int, help="learn from the first rows only: a trial")
+    parser.add_argument("--small", action="store_true", help="small models: does it run?")
+    parser.add_argument("--force", action="store_true", help="learn again what is there")
+    parser.add_argument("--figures-only", action="store_true", help="learn nothing")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of what is written")
+    args = parser.parse_args(arguments)
+    every = models(args.budget, args.small)
+    names = args.models or list(every)
+    unknown = sorted(set(names) - set(every))
+    if unknown:
+        parser.error(f"unknown models {', '.join(unknown)}; there are {', '.join(every)}")
+    data = fetch_binary_mnist()
+    if not args.figures_only:
+        X = np.ascontiguousarray(np.vstack([data.train, data.valid])[: args.rows])
+        test = data.test if args.rows is None else data.test[: args.rows]
+        learn({name: every[name] for name in names}, X, test, args.results, args.force)
+    draw(names, data.test, args.results)
+    text = table(args.results)
+    (args.results / "binary_mnist.md").write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
