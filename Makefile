@@ -7,12 +7,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format clean
+.PHONY: help venv demo test lint docs format clean
 
 help:
 	@echo 'make demo    learn both circuits on the embedded digits, print a table, draw samples'
-	@echo 'make test    lint, types and the whole test suite'
+	@echo 'make test    lint, types, documentation and the whole test suite'
 	@echo 'make lint    lint and types only'
+	@echo 'make docs    build the documentation into build/site; a broken link is an error'
 	@echo 'make format  format the code and apply safe fixes'
 	@echo 'make venv    only the virtual environment'
 	@echo 'make clean   remove caches and builds (and, with ALL=1, the virtual environment)'
@@ -29,13 +30,17 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/python -m bayescut.demo
 
-test: lint
+test: lint docs
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Nothing is fetched: formulas, fonts and styles are part of what is built.
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix

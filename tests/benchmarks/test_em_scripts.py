@@ -148,7 +148,7 @@ def test_masks_hide_half(binary_mnist):
     assert 0.4 < some.mean() < 0.6
 
 
-def test_various_images_differ(binary_mnist):
-    rows = np.random.default_rng(0).integers(0, 2, (50, 30), dtype=np.uint8)
-    chosen = binary_mnist.various(np.repeat(rows, 2, axis=0), 10)
-    assert len(np.unique(chosen, axis=0)) == 10
+def test_images_from_all_over(binary_mnist):
+    rows = np.arange(100, dtype=np.uint8)[:, None]
+    assert binary_mnist.spread(rows, 5).ravel().tolist() == [10, 30, 50, 70, 90]
+    assert binary_mnist.spread(rows, 100).tolist() == rows.tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit._junction import choose, leaf_joint, leaf_path, leaf_value, next_uniform
+from bayescut.circuit._junction import GOLDEN, leaf_joint, leaf_path, leaf_value, uniform
 from bayescut.circuit._kinds import (
     DECISION,
     GAUSSIAN,
@@ -94,6 +94,32 @@ def _categorical(plan: Plan, ws: Workspace, node: int, state: int, allowed: IntA
 
 
 @njit(cache=True, nogil=True)
+def _next(random: IntArray) -> float:
+    """Draw from [0, 1)."""
+    random[0] += GOLDEN
+    return uniform(random[0])
+
+
+@njit(cache=True, nogil=True)
+def _choose(weights: FloatArray, n: int, total: float, maximise: bool, random: IntArray) -> int:
+    """Return the first largest weight's index, or a draw in proportion to the weights."""
+    chosen = 0
+    if maximise:
+        for s in range(1, n):
+            if weights[s] > weights[chosen]:
+                chosen = s
+        return chosen
+    rest = _next(random) * total
+    for s in range(n):
+        if weights[s] > 0.0:
+            chosen = s
+            rest -= weights[s]
+            if rest < 0.0:
+                break
+    return chosen
+
+
+@njit(cache=True, nogil=True)
 def _fill_input(
     plan: Plan,
     ws: Workspace,
@@ -107,7 +133,7 @@ def _fill_input(
     kind = plan.node[node, KIND]
     if kind == JUNCTION:
         leaf_value(plan, ws, node, row, allowed)
-        leaf_path(plan, ws, node, row, allowed, maximise, random)
+        leaf_path(plan, ws, node, row, allowed, random)
         return
     v = plan.node[node, NODE_VAR]
     if row[v] < RESTRICTED:
@@ -119,13 +145,13 @@ def _fill_input(
         value[v] = plan.param[start]
         if not maximise:
             # Box and Muller; 1 - u lies in (0, 1].
-            radius = np.sqrt(-2.0 * np.log(1.0 - next_uniform(random)))
-            angle = 2.0 * np.pi * next_uniform(random)
+            radius = np.sqrt(-2.0 * np.log(1.0 - _next(random)))
+            angle = 2.0 * np.pi * _next(random)
             value[v] += plan.param[start + 1] * radius * np.cos(angle)
         row[v] = 0
     else:
         total = _categorical(plan, ws, node, row[v], allowed)
-        row[v] = choose(ws.weight, plan.variable[v, VAR_STATES], total, maximise, random)
+        row[v] = _choose(ws.weight, plan.variable[v, VAR_STATES], total, maximise, random)
 
 
 @njit(cache=True, nogil=True)
@@ -157,7 +183,7 @@ def _choose_edge(
                     chosen = e
         return chosen
     value = 0.0 if blank else number[node, VALUE]
-    rest = next_uniform(random)
+    rest = _next(random)
     for e in range(begin, end):
         if not _is_closed(records, log_weight, variable, node, e, row, allowed):
             below = 0.0 if blank else number[child[e], VALUE]

@@ -57,6 +57,8 @@ from bayescut.circuit._plan import (
 LOW = 1e-150
 # exp(-SPREAD) > LOW: entries this far apart still fit one linear message.
 SPREAD = 340.0
+# The step of SplitMix64; each row has its own counter.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True)
@@ -325,50 +327,9 @@ def leaf_value(plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: In
 
 
 @njit(cache=True, nogil=True)
-def _conditional(
-    family: IntArray,
-    up: IntArray,
-    table: FloatArray,
-    linear: FloatArray,
-    ws: Workspace,
-    f: int,
-    base: int,
-    state: int,
-    allowed: IntArray,
-) -> float:
-    """Write p(x | parents, evidence) of a family to ``ws.weight`` up to the returned factor."""
-    chain, message, weight = ws.chain, ws.cell[MESSAGE], ws.weight
-    k = np.uint64(family[f, STATES])
-    in_logs = ws.clock[IN_LOGS] != 0
-    total = 0.0
-    if not in_logs:
-        for s in range(k):
-            term = 0.0
-            if state == MISSING or allowed[family[f, OFFSET] + s]:
-                term = linear[family[f, START] + base + s]
-                g = chain[f, HEAD]
-                while g != NONE:
-                    term *= message[up[family[g, UP] + base + s]]
-                    g = chain[g, LINK]
-            weight[s] = term
-            total += term
-    if in_logs or total < LOW:
-        top = _log_terms(
-            family, up, table, chain, message, weight, f, base, state, allowed, in_logs
-        )
-        total = 0.0
-        if top > -np.inf:
-            for s in range(k):
-                weight[s] = np.exp(weight[s] - top)
-                total += weight[s]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def next_uniform(random: IntArray) -> float:
-    """Draw from [0, 1) with SplitMix64; the state is ``random[0]``, one stream per row."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = random[0]
+def uniform(state: int) -> float:
+    """Turn a 64-bit counter into a number in [0, 1) as SplitMix64 does."""
+    z = state
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
@@ -376,23 +337,13 @@ def next_uniform(random: IntArray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def choose(weights: FloatArray, n: int, total: float, maximise: bool, random: IntArray) -> int:
-    """Return the first largest weight's index, or a draw in proportion to the weights."""
-    if maximise:
-        best = 0
-        for s in range(1, n):
-            if weights[s] > weights[best]:
-                best = s
-        return best
-    rest = next_uniform(random) * total
-    chosen = -1
+def _exponentials(weight: FloatArray, n: int, top: float) -> float:
+    """Replace logs by numbers in proportion to their exponentials; return the sum of these."""
+    total = 0.0
     for s in range(n):
-        if weights[s] > 0.0:
-            chosen = s
-            rest -= weights[s]
-            if rest < 0.0:
-                break
-    return chosen
+        weight[s] = np.exp(weight[s] - top) if top > -np.inf else 0.0
+        total += weight[s]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -402,11 +353,15 @@ def leaf_path(
     node: int,
     row: CodeArray,
     allowed: IntArray,
-    maximise: bool,
     random: IntArray,
 ) -> None:
-    """Fill in the variables of a leaf whose messages lie in the workspace, parents first."""
+    """Fill in the variables of a leaf whose messages lie in the workspace, parents first.
+
+    Each variable gets its most probable state if sums are maxima, otherwise a draw.
+    """
     family, parent, up, table, linear = leaf_arrays(plan, node)
+    chain, message, weight = ws.chain, ws.cell[MESSAGE], ws.weight
+    maximise, in_logs = ws.clock[MAXIMISE] != 0, ws.clock[IN_LOGS] != 0
     for f in range(len(family)):
         v = family[f, VAR]
         state = np.uint64(row[v])
@@ -415,8 +370,40 @@ def leaf_path(
         base = np.uint64(0)
         for j in range(family[f, PARENTS], family[f, PARENTS_END]):
             base += row[parent[j, PARENT_VAR]] * parent[j, STRIDE]
-        total = _conditional(family, up, table, linear, ws, f, base, state, allowed)
-        row[v] = choose(ws.weight, np.int64(family[f, STATES]), total, maximise, random)
+        start = family[f, START]
+        n_states = np.uint64(family[f, STATES])
+        total = 0.0
+        if not in_logs:
+            for s in range(n_states):
+                term = 0.0
+                if state == MISSING or allowed[family[f, OFFSET] + s]:
+                    term = linear[start + base + s]
+                    g = chain[f, HEAD]
+                    while g != NONE:
+                        term *= message[up[family[g, UP] + base + s]]
+                        g = chain[g, LINK]
+                weight[s] = term
+                total += term
+        if total < LOW:
+            top = _log_terms(
+                family, up, table, chain, message, weight, f, base, state, allowed, in_logs
+            )
+            total = _exponentials(weight, np.int64(n_states), top)
+        chosen = np.uint64(0)
+        if maximise:
+            for s in range(n_states):
+                if weight[s] > weight[chosen]:
+                    chosen = s
+        else:
+            random[0] += GOLDEN
+            rest = uniform(random[0]) * total
+            for s in range(n_states):
+                if weight[s] > 0.0:
+                    chosen = s
+                    rest -= weight[s]
+                    if rest < 0.0:
+                        break
+        row[v] = chosen
 
 
 @njit(cache=True, nogil=True)
@@ -435,18 +422,33 @@ def leaf_joint(
     Either output is left alone if it has no entries. The messages lie in the workspace.
     """
     family, parent, up, table, linear = leaf_arrays(plan, node)
+    chain, message, weight = ws.chain, ws.cell[MESSAGE], ws.weight
     joint, above = ws.cell[JOINT], ws.cell[ABOVE]
     bases, host_bases = ws.base[0], ws.base[1]
+    in_logs = ws.clock[IN_LOGS] != 0
     want_marginal, want_flow = len(marginal) > 0, len(table_flow) > 0
     cells = np.uint64(plan.node[node, TABLE])
     for f in range(len(family)):
         state = np.uint64(row[family[f, VAR]])
-        start = family[f, START]
+        start = np.uint64(family[f, START])
         begin, end = family[f, PARENTS], family[f, PARENTS_END]
-        n = _bases(parent, begin, end, row, bases)
-        if n == 1:
-            above[start + bases[0]] = 1.0
+        is_open = False
+        base = np.uint64(0)
+        for j in range(begin, end):
+            parent_state = row[parent[j, PARENT_VAR]]
+            is_open = is_open or parent_state >= RESTRICTED
+            base += parent_state * parent[j, STRIDE]
+        n = 1
+        bases[0] = base
+        if not is_open:
+            above[start + base] = 1.0
+            if state < RESTRICTED:
+                joint[start + base + state] = 1.0
+                if want_flow:
+                    table_flow[cells + start + base + state] += flow
+                continue
         else:
+            n = _bases(parent, begin, end, row, bases)
             for i in range(n):
                 above[start + bases[i]] = 0.0
             h = family[f, HOST]
@@ -459,6 +461,7 @@ def leaf_joint(
                 for s in range(low, high):
                     cell = host_bases[i] + s
                     above[up[family[f, UP] + cell]] += joint[family[h, START] + cell]
+        n_states = np.uint64(family[f, STATES])
         for i in range(n):
             base = np.uint64(bases[i])
             p = above[start + base]
@@ -468,12 +471,24 @@ def leaf_joint(
                     table_flow[cells + start + base + state] += flow * p
                 continue
             total = 0.0
-            if p > 0.0:
-                total = _conditional(family, up, table, linear, ws, f, base, state, allowed)
-            for s in range(np.uint64(family[f, STATES])):
-                q = 0.0
-                if total > 0.0:
-                    q = p * (ws.weight[s] / total)
+            if not in_logs:
+                for s in range(n_states):
+                    term = 0.0
+                    if state == MISSING or allowed[family[f, OFFSET] + s]:
+                        term = linear[start + base + s]
+                        g = chain[f, HEAD]
+                        while g != NONE:
+                            term *= message[up[family[g, UP] + base + s]]
+                            g = chain[g, LINK]
+                    weight[s] = term
+                    total += term
+            if total < LOW and p > 0.0:
+                top = _log_terms(
+                    family, up, table, chain, message, weight, f, base, state, allowed, in_logs
+                )
+                total = _exponentials(weight, np.int64(n_states), top)
+            for s in range(n_states):
+                q = p * (weight[s] / total) if p > 0.0 and total > 0.0 else 0.0
                 joint[start + base + s] = q
                 if want_marginal:
                     marginal[family[f, OFFSET] + s] += flow * q

@@ -35,11 +35,11 @@ class CutsetEnsemble(CircuitEstimator):
 
     Parameters
     ----------
-    n_chains : int, default=8
+    n_chains : int, default=16
         Number of independent chains. More are better, with diminishing returns.
     n_components : int or None, default=None
         Components of each chain; None: one for every 100 rows, 5 at least and 60 at most.
-    n_burn, n_keep : int, default=8 and 5
+    n_burn, n_keep : int, default=8 and 3
         Sweeps of a chain that are thrown away, and that are kept.
     n_bags : int, default=64
         Number of bagged networks.
@@ -77,7 +77,7 @@ class CutsetEnsemble(CircuitEstimator):
     >>> X = [[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]] * 30
     >>> model = CutsetEnsemble(n_chains=2, n_bags=2, random_state=0).fit(X)
     >>> model.n_members_
-    {'chain': 10, 'bag': 2}
+    {'chain': 6, 'bag': 2}
     """
 
     _state_names = ("structure_score_", "n_members_", "kind_weights_", "n_rounds_", "seed_")
@@ -89,11 +89,11 @@ class CutsetEnsemble(CircuitEstimator):
 
     def __init__(
         self,
-        n_chains: int = 8,
+        n_chains: int = 16,
         n_components: int | None = None,
         *,
         n_burn: int = 8,
-        n_keep: int = 5,
+        n_keep: int = 3,
         n_bags: int = 64,
         width: int = 4,
         ess: float = 1.0,
@@ -140,6 +140,8 @@ class CutsetEnsemble(CircuitEstimator):
         learner = self._ensemble_learner(codes, n_rounds)
         seed = draw_seed(self.random_state)
         pool, first, seed = self._resume(domains, len(codes), seed)
+        if first:
+            self._settle(pool, weights, first, seed)
         n_sweeps = n_chains * (learner.n_burn + learner.n_keep)
         title = type(self).__name__
         with progress(title, n_sweeps + n_bags, self.verbose) as advance:

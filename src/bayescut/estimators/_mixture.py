@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +30,11 @@ from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.mixture import Iteration, StructuralEM, converge, responsibilities
 from bayescut.learn.rules import TopGain
 from bayescut.scores.base import BIC, BayesDirichlet
+
+# k-means++ looks at all rows for every cluster, and scikit-learn does so slowly in float32: beyond
+# this many cells times clusters, twenty rows a cluster are looked at. 60,000 x 784 cells and 300
+# clusters: 6 s of processor time instead of several minutes, and clusters as tight.
+_MOST_SEEDING = 1_000_000_000
 
 
 class CutsetMixture(CircuitEstimator):
@@ -412,9 +417,18 @@ def _remember(seen: list[Circuit], advance: Advance, n_done: int, iteration: Ite
 
 
 def cluster(
-    codes: CodeArray, domains: Domains, size: int, seed: int, sample_weight: FloatArray | None
+    codes: CodeArray,
+    domains: Domains,
+    size: int,
+    seed: int,
+    sample_weight: FloatArray | None,
+    *,
+    most_rows: int | None = None,
 ) -> IntArray:
-    """k-means clusters of the rows (one-hot if a column has more than two states)."""
+    """k-means clusters of the rows (one-hot if a column has more than two states).
+
+    With ``most_rows`` the means are found from that many rows, drawn at random.
+    """
     sizes = domains.n_states
     if np.all(sizes <= 2):
         points = codes.astype(np.float32)
@@ -426,10 +440,21 @@ def cluster(
         return np.zeros(len(codes), dtype=np.int64)
     size = min(size, len(codes))
     means = KMeans(size, n_init=1, random_state=seed % 2**32, max_iter=100)
+    if points.size * size > _MOST_SEEDING:
+        rows = np.random.default_rng([seed, 5]).permutation(len(points))[: 20 * size]
+        sample = points[rows].astype(np.float64)
+        means.set_params(init=kmeans_plusplus(sample, size, random_state=seed % 2**32)[0])
+    some: Any = slice(None)
+    if most_rows is not None and len(points) > max(most_rows, size):
+        rng = np.random.default_rng([seed, 3])
+        some = np.sort(rng.choice(len(points), max(most_rows, size), replace=False))
+        means.set_params(max_iter=20)
+    weights = None if sample_weight is None else sample_weight[some]
     with warnings.catch_warnings():
         # Fewer distinct rows than clusters: the mixture simply gets fewer components.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return means.fit_predict(points, sample_weight=sample_weight)
+        means.fit(points[some], sample_weight=weights)
+        return means.predict(points)
 
 
 class EMCNetBD(CutsetMixture):

@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.estimators.test_cutset_estimators import EXPECTED_FAILURES
+
+import bayescut as bc
+from bayescut import CNetBD, CutsetEnsemble, CutsetNetwork
+from bayescut.exceptions import DataError, ModelFileError
+from bayescut.learn.ensemble import Pool
+
+
+def small(**settings):
+    base = {"n_chains": 2, "n_components": 3, "n_burn": 1, "n_keep": 2, "n_bags": 4}
+    return CutsetEnsemble(**{**base, "random_state": 0, **settings})
+
+
+@parametrize_with_checks(
+    [CutsetNetwork(n_jobs=1), small(n_bags=2, n_burn=0, n_keep=1, n_jobs=1)],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_common_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    centres = rng.random((4, 8)) < 0.5
+    hidden = rng.integers(0, 4, 800)
+    X = (centres[hidden] ^ (rng.random((800, 8)) < 0.12)).astype(np.uint8)
+    X[:, 7] = X[:, 0] ^ X[:, 1]
+    return X
+
+
+def test_members_are_averaged_into_one_circuit(X):
+    model = small().fit(X[:600])
+    assert model.n_members_ == {"chain": 4, "bag": 4}
+    assert sum(model.kind_weights_.values()) == pytest.approx(1.0)
+    worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
+    p = np.exp(model.score_samples(worlds))
+    assert p.sum() == pytest.approx(1.0)
+    assert model.score(X[600:]) > CNetBD().fit(X[:600]).score(X[600:]) - 0.05
+    # Out-of-sample by construction: close to the score of new rows, never that of the old ones.
+    assert model.structure_score_ / 600 == pytest.approx(model.score(X[600:]), abs=0.25)
+
+
+def test_queries_are_exact_on_ensembles(X):
+    model = small().fit(X)
+    worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
+    p = np.exp(model.score_samples(worlds))
+    row = np.array([[1, np.nan, 0, np.nan, np.nan, 1, np.nan, np.nan]])
+    seen = ~np.isnan(row[0])
+    agree = (worlds[:, seen] == row[0, seen]).all(axis=1)
+    assert model.score_samples(row)[0] == pytest.approx(np.log(p[agree].sum()))
+    for j, block in enumerate(model.marginals(row)):
+        expected = p[agree & (worlds[:, j] == 1)].sum() / p[agree].sum()
+        assert block[0, 1] == pytest.approx(expected)
+    given = model.conditional_log_likelihood({1: 1}, {0: 1, 2: 0})
+    some = (worlds[:, 0] == 1) & (worlds[:, 2] == 0)
+    expected = p[some & (worlds[:, 1] == 1)].sum() / p[some].sum()
+    assert given[0] == pytest.approx(np.log(expected))
+    completed, value = model.mpe(row, return_log_likelihood=True)
+    assert value[0] == pytest.approx(model.score_samples(completed)[0])
+    assert value[0] <= np.log(p[agree].max()) + 1e-9
+    draws = model.sample(3000, evidence=row, random_state=1)
+    assert (draws[:, seen] == row[0, seen]).all()
+    np.testing.assert_allclose(
+        draws.mean(axis=0), [block[0, 1] for block in model.marginals(row)], atol=0.04
+    )
+
+
+def test_the_result_is_reproducible_and_does_not_depend_on_threads(X):
+    one, two = (small(n_jobs=jobs).fit(X) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
+    other = small(random_state=1).fit(X)
+    assert not np.array_equal(one.score_samples(X), other.score_samples(X))
+
+
+def test_one_kind_alone(X):
+    assert small(n_bags=0).fit(X).kind_weights_ == {"chain": 1.0, "bag": 0.0}
+    bags = small(n_chains=0).fit(X)
+    assert bags.kind_weights_ == {"chain": 0.0, "bag": 1.0}
+    assert bags.n_members_ == {"chain": 0, "bag": 4}
+
+
+def test_a_time_budget_stops_with_what_there_is(X):
+    model = small(n_chains=10_000, n_bags=0, time_budget=0.2).fit(X)
+    assert 1 <= model.n_members_["chain"] < 20_000
+    assert np.isfinite(model.score(X))
+
+
+def test_whole_weights_are_repeated_rows(X):
+    weights = np.random.default_rng(0).integers(0, 3, len(X))
+    weighted = small().fit(X, sample_weight=weights)
+    twice = small().fit(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), twice.score_samples(X))
+    assert np.isfinite(small().fit(X, sample_weight=weights + 0.5).score(X))
+
+
+def test_checkpoints(X, tmp_path):
+    path = tmp_path / "ensemble.bc"
+    settings = {"n_bags": 0, "checkpoint": path}
+    half = small(**settings, n_chains=2).fit(X)
+    again = small(**settings, n_chains=2).fit(X)  # nothing is left to do
+    assert again.n_members_ == half.n_members_
+    more = small(**settings, n_chains=3).fit(X)
+    assert more.n_members_["chain"] == 6
+    bc.save(more, tmp_path / "final.bc")
+    assert (tmp_path / "final.bc").stat().st_size < path.stat().st_size
+    loaded = bc.load(tmp_path / "final.bc")
+    np.testing.assert_array_equal(loaded.score_samples(X), more.score_samples(X))
+    with pytest.raises(DataError, match="another table"):
+        small(**settings).fit(X[:, :5])
+    bc.save(CNetBD().fit(X), path)
+    with pytest.raises(ModelFileError, match="not a checkpoint"):
+        small(**settings).fit(X)
+
+
+def test_weights_of_kinds_follow_unseen_rows():
+    pool = Pool(100)
+    pool.members["chain"], pool.members["bag"] = [None], [None]
+    for kind, value in (("chain", -1.0), ("bag", -3.0)):
+        pool.unseen[kind][:] = value
+        pool.n_unseen[kind][:] = 1
+    assert pool.kind_weights(None)[0] > 0.99
+    pool.unseen["bag"][:50], pool.unseen["chain"][:50] = -1.0, -3.0
+    np.testing.assert_allclose(pool.kind_weights(None), [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_chains": -1},
+        {"n_chains": 0, "n_bags": 0},
+        {"n_components": 0},
+        {"n_keep": 0},
+        {"width": -1},
+        {"time_budget": 0},
+        {"ess": 0},
+    ],
+    ids=str,
+)
+def test_bad_settings(X, settings):
+    with pytest.raises(ValueError, match="must"):
+        small(**settings).fit(X)
