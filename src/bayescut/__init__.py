@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayescut.circuit import Circuit
     from bayescut.estimators import (
+        DCSN,
+        CNet,
         CNetBD,
         CNetBIC,
         CutsetEnsemble,
         CutsetMixture,
         CutsetNetwork,
         EMCNetBD,
+        XCNet,
     )
     from bayescut.files import load, save
     from bayescut.scores import BIC, BayesDirichlet
@@ -26,14 +29,17 @@ __version__ = "0.1.0"
 _HOME = {
     "BIC": "scores",
     "BayesDirichlet": "scores",
+    "CNet": "estimators",
     "CNetBD": "estimators",
     "CNetBIC": "estimators",
     "Circuit": "circuit",
     "CutsetEnsemble": "estimators",
     "CutsetMixture": "estimators",
     "CutsetNetwork": "estimators",
+    "DCSN": "estimators",
     "EMCNetBD": "estimators",
     "NormalGamma": "scores.circuit_score",
+    "XCNet": "estimators",
     "bayes_score": "scores.circuit_score",
     "bic_score": "scores.circuit_score",
     "load": "files",
@@ -43,7 +49,9 @@ _HOME = {
 
 __all__ = [
     "BIC",
+    "DCSN",
     "BayesDirichlet",
+    "CNet",
     "CNetBD",
     "CNetBIC",
     "Circuit",
@@ -52,6 +60,7 @@ __all__ = [
     "CutsetNetwork",
     "EMCNetBD",
     "NormalGamma",
+    "XCNet",
     "bayes_score",
     "bic_score",
     "load",

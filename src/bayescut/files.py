@@ -35,12 +35,15 @@ PathOrFile = str | bytes | os.PathLike[str] | os.PathLike[bytes] | BinaryIO
 #: parameters and by ``_get_state() -> dict`` (empty before `fit`); ``_set_state(state)`` restores
 #: it on a new object. A state holds plain values, arrays, `Domains`, circuits and estimators.
 ESTIMATORS: dict[str, str] = {
+    "CNet": "bayescut.estimators",
     "CNetBD": "bayescut.estimators",
     "CNetBIC": "bayescut.estimators",
     "CutsetEnsemble": "bayescut.estimators",
     "CutsetMixture": "bayescut.estimators",
     "CutsetNetwork": "bayescut.estimators",
+    "DCSN": "bayescut.estimators",
     "EMCNetBD": "bayescut.estimators",
+    "XCNet": "bayescut.estimators",
 }
 
 # A family over K >= 2 states each has at most 40 parents; with K = 1 their number is not bounded by

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.circuit.random_circuits import Case, cases, deterministic_cases, random_circuit, seeds
+from tests.circuit.random_circuits import (
+    Case,
+    Maker,
+    cases,
+    deterministic_cases,
+    random_circuit,
+    seeds,
+)
 
-from bayescut.circuit import Circuit, build
-from bayescut.exceptions import CircuitError
+from bayescut.circuit import Circuit, _plan, build
+from bayescut.circuit._plan import MIN_PAIRS
+from bayescut.exceptions import CircuitError, ZeroProbabilityError
 
 few = settings(max_examples=80, deadline=None)
 
@@ -152,6 +160,61 @@ def test_threads_and_batches_never_change_an_answer() -> None:
         if name != "sample":
             for part in (slice(4999, 5000), slice(700, 3100), slice(0, None, 7)):
                 assert_array_equal(query(codes[part], 2), once[part], err_msg=name)
+
+
+def test_rows_that_need_more_leaves_than_fit_at_once() -> None:
+    rng = np.random.default_rng(0)
+
+    def network(variables: list[int], depth: int) -> build.Node:
+        if depth == 0:
+            return build.independent([rng.dirichlet([1, 1]) for _ in variables], variables)
+        rest = variables[1:]
+        children = [network(rest, depth - 1), network(rest, depth - 1)]
+        return build.decision(variables[0], rng.dirichlet([1, 1]), *children)
+
+    circuit = build.circuit(network(list(range(9)), 7), [2] * 9)
+    assert circuit.sizes.leaves * 256 > 3 * MIN_PAIRS
+    codes = rng.integers(0, 2, size=(700, 9)).astype(np.uint8)
+    codes[:, :7][rng.random((700, 7)) < 0.9] = 255
+    alone = [circuit.log_likelihood(row[None])[0] for row in codes[:40]]
+    assert_array_equal(circuit.log_likelihood(codes)[:40], alone)
+    expanded = circuit.expand()
+    assert_allclose(circuit.log_likelihood(codes), expanded.log_likelihood(codes), rtol=1e-12)
+    assert_allclose(circuit.marginals(codes), expanded.marginals(codes), atol=1e-12)
+    assert_allclose(circuit.mpe(codes)[1], expanded.mpe(codes)[1], rtol=1e-12)
+    drawn = circuit.sample_conditional(codes, 0)
+    assert np.all((codes == 255) | (drawn == codes))
+
+
+def test_the_first_impossible_row_is_named_on_any_number_of_threads() -> None:
+    circuit = build.circuit(build.categorical(0, [1.0, 0.0]), [2])
+    codes = np.zeros((6000, 1), dtype=np.uint8)
+    codes[[2500, 3500, 5900]] = 1
+    for n_jobs in (1, 2, 3, 4):
+        with pytest.raises(ZeroProbabilityError, match="row 2500 "):
+            circuit.marginals(codes, n_jobs=n_jobs)
+
+
+def test_large_and_small_leaves_answer_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Leaves with few cells are evaluated in lanes, the others row by row.
+    rng = np.random.default_rng(0)
+    maker = Maker(rng, [2, 3, 2, 4, 2, 2, 3, 2], deterministic=True)
+    for width in (0, 1, 2, 4):
+        leaf = maker.junction(list(range(8)), width)
+        in_lanes = build.circuit(leaf, maker.n_states)
+        monkeypatch.setattr(_plan, "DENSE_CELLS", 0)
+        by_row = build.circuit(leaf, maker.n_states)
+        codes = by_row.sample(300, 1)
+        codes[rng.random(codes.shape) < np.linspace(0, 1, 300)[:, None]] = 255
+        assert by_row.sizes.dense_cells == 0
+        found = by_row.log_likelihood(codes), by_row.marginals(codes), by_row.mpe(codes)[1]
+        tables = by_row.flows(codes).tables
+        monkeypatch.undo()
+        assert in_lanes.sizes.dense_cells > 0
+        assert_allclose(in_lanes.log_likelihood(codes), found[0], rtol=1e-12, atol=1e-12)
+        assert_allclose(in_lanes.marginals(codes), found[1], atol=1e-12)
+        assert_allclose(in_lanes.mpe(codes)[1], found[2], rtol=1e-12, atol=1e-12)
+        assert_allclose(in_lanes.flows(codes).tables, tables, rtol=1e-9, atol=1e-9)
 
 
 def test_copies_are_equal() -> None:

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
-from tests.circuit.random_circuits import Case, cases, deterministic_cases, random_circuit
+from tests.circuit.random_circuits import (
+    Case,
+    cases,
+    deterministic_cases,
+    make_case,
+    random_circuit,
+)
 from tests.oracle.worlds import Worlds
 
 from bayescut.circuit import build
@@ -178,6 +184,21 @@ def test_mpe_is_not_the_branch_with_the_larger_marginal() -> None:
     assert_allclose(value, np.log(0.4 * 0.95**2))
 
 
+def test_a_leaf_shared_with_a_product_that_is_cut_short() -> None:
+    # Where X0 = 1 the first product is zero before its leaf is looked at, which the last one needs.
+    first, second = build.independent([[0.2, 0.8]], [1]), build.independent([[0.6, 0.4]], [1])
+    products = [
+        build.product(build.indicator(0, state), leaf)
+        for state, leaf in [(0, first), (1, second), (1, first)]
+    ]
+    circuit = build.circuit(build.weighted_sum([0.5, 0.3, 0.2], *products), [2, 2])
+    rows = [[1, 0], [1, nan], [0, 1], [nan, 1], [1, 1]] * 40
+    expected = [0.3 * 0.6 + 0.2 * 0.2, 0.5, 0.5 * 0.8, 0.7 * 0.8 + 0.3 * 0.4, 0.12 + 0.16] * 40
+    assert_allclose(np.exp(circuit.log_likelihood(rows)), expected)
+    posterior = circuit.marginals(rows)
+    assert_allclose(posterior[1], [0, 1, (0.18 + 0.04) / 0.5, (0.12 + 0.16) / 0.5])
+
+
 def test_missing_root_cut_is_summed_over() -> None:
     # A well-known library returned probability 1 here.
     left, right = build.categorical(1, [0.2, 0.8]), build.categorical(1, [0.3, 0.7])
@@ -213,6 +234,29 @@ def test_a_query_that_contradicts_its_evidence_is_impossible() -> None:
     circuit = build.circuit(build.independent([[0.5, 0.5], [0.5, 0.5]]), [2, 2])
     found = circuit.conditional_log_likelihood([[0, 1], [1, nan]], [[1, nan], [1, nan]])
     assert found.tolist() == [-np.inf, 0.0]
+
+
+def test_conditionals_of_one_row_against_many_and_under_masks() -> None:
+    circuit = random_circuit(11)
+    every = Worlds(circuit)
+    case = make_case(11)
+    blank, codes, masks = case.codes[:1], case.codes[1:], case.allowed[1:]
+    expected = [log((every.p * every.agree(row)).sum()) for row in codes]
+    assert_allclose(circuit.conditional_log_likelihood(codes, blank), expected, atol=1e-9)
+    masks |= np.eye(circuit.domains.offsets[-1], dtype=bool)[circuit.domains.offsets[:-1]].any(0)
+    given = [(every.p * every.agree(blank[0], mask)).sum() for mask in masks]
+    joint = [
+        (every.p * every.agree(row, mask)).sum() for row, mask in zip(codes, masks, strict=True)
+    ]
+    assert min(given) > 0
+    found = circuit.conditional_log_likelihood(codes, blank, masks)
+    assert_allclose(np.exp(found), np.divide(joint, given), atol=1e-9)
+    wide = codes.astype(np.uint16)
+    wide[codes == 255] = 65535
+    assert_allclose(circuit.conditional_log_likelihood(wide, blank), expected, atol=1e-9)
+    wide[0, 0] = 256  # would be 0 in 8 bits
+    with pytest.raises(DataError, match="row 0, column 0"):
+        circuit.conditional_log_likelihood(wide, blank)
 
 
 def test_rows_are_checked() -> None:

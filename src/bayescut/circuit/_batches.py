@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit._evaluate import read_rows
+from bayescut.circuit._plan import MIN_PAIRS, make_lanes, make_workspace
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError
 
@@ -129,18 +130,25 @@ def join_table(circuit: Circuit, codes: CodeArray, values: FloatArray) -> NDArra
     return table
 
 
-class Rows:
-    """The rows of a query, read chunk by chunk into the form of the kernels."""
+class Scratch:
+    """What one thread needs to work on chunks of a query's rows."""
 
-    most = CHUNK
-
-    def __init__(self, circuit: Circuit, evidence: Evidence) -> None:
+    def __init__(
+        self, circuit: Circuit, evidence: Evidence, n_nodes: int = 1, with_joint: bool = False
+    ) -> None:
         self.circuit = circuit
         self.evidence = evidence
-        self._rows = np.empty((min(CHUNK, evidence.n_rows), len(circuit.domains)), dtype=np.uint16)
+        # A row needs each leaf at most once, and once more where a node is itself a leaf.
+        self.most_pairs = circuit.sizes.leaves + n_nodes
+        n_pairs = max(self.most_pairs, MIN_PAIRS)
+        self.workspace = make_workspace(circuit.sizes, n_pairs)
+        self.lanes = make_lanes(circuit.sizes, n_pairs, with_joint)
+        self.random = np.zeros(1, dtype=np.uint64)
+        n_rows = min(CHUNK, evidence.n_rows)
+        self._rows = np.empty((n_rows, len(circuit.domains)), dtype=np.uint16)
+        self._unknown = np.empty(n_rows, dtype=np.int64)
         # An observed continuous variable has code 0.
         self._limit = np.maximum(circuit.domains.n_states, 1).astype(np.uint16)
-        self._unknown = np.empty(len(self._rows), dtype=np.int64)
 
     def read(self, start: int, stop: int) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return (states, number of unknown variables) of at most CHUNK rows."""
@@ -194,19 +202,26 @@ def in_chunks(
     """
     starts = range(0, n_rows, CHUNK)
     threads = n_threads(n_jobs, len(starts))
+    faults: dict[int, Exception] = {}
 
     def thread(index: int) -> None:
         scratch = prepare()
         for start in starts[index::threads]:
-            work(scratch, start, min(start + CHUNK, n_rows))
+            try:
+                work(scratch, start, min(start + CHUNK, n_rows))
+            except Exception as error:
+                faults[start] = error
+                return
 
-    if threads == 1:
-        if n_rows:
-            thread(0)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(thread, index) for index in range(threads)]:
-            done.result()
+    if threads == 1 and n_rows:
+        thread(0)
+    elif n_rows:
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(thread, index) for index in range(threads)]:
+                done.result()
+    if faults:
+        # The first bad row is the same on any number of threads.
+        raise faults[min(faults)]
 
 
 def in_order(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import (
     CATEGORICAL,
@@ -207,7 +207,7 @@ def _check_reach(circuit: Circuit) -> None:
         raise CircuitError(f"Variable {missing} of the domains occurs nowhere in the circuit.")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unnormalised(logs: FloatArray, pointers: IntArray) -> Any:
     """Mark the ranges whose exponentials do not sum to 1."""
     bad = np.zeros(len(pointers) - 1, dtype=np.bool_)
@@ -220,7 +220,7 @@ def _unnormalised(logs: FloatArray, pointers: IntArray) -> Any:
     return bad
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _family_fault(
     fam_ptr: IntArray,
     fam_var: IntArray,

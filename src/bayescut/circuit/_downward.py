@@ -1,17 +1,18 @@
-"""The pass downward, shared by marginals, counts, sampling and most probable explanations.
+"""The pass downward that follows one branch at each sum: sampling and most probable explanations.
 
-At a sum with log value V the posterior of branch k is w_k·exp(V_k − V); a product hands what it
-receives to every child. ``fill`` follows one branch at each sum and completes the row, ``spread``
-follows all of them and adds up posterior probabilities.
+At a sum with log value V the posterior of branch k is w_k·exp(V_k − V); a draw, or the largest of
+them, decides. A product hands the row on to every child.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit._junction import GOLDEN, leaf_joint, leaf_path, leaf_value, uniform
+from bayescut.circuit._evaluate import collect
+from bayescut.circuit._inline import inlined
+from bayescut.circuit._junction import GOLDEN, leaf_path, leaf_value, uniform
 from bayescut.circuit._kinds import (
     DECISION,
     GAUSSIAN,
@@ -22,30 +23,36 @@ from bayescut.circuit._kinds import (
     RESTRICTED,
 )
 from bayescut.circuit._plan import (
+    AGAIN,
+    BLOCK,
+    COMPUTE,
     EDGES,
     EDGES_END,
     FIRST_ROW,
-    FLOW,
     KIND,
     LAST_ROW,
     MAXIMISE,
+    MODE,
     NODE_STATE,
     NODE_VAR,
     ORDER,
     OUT,
     PARAM,
-    REACHED,
+    ROOM,
     VALUE,
     VAR_OFFSET,
     VAR_STATES,
+    Lanes,
     Plan,
     Workspace,
 )
 from bayescut.circuit._upward import upward
 
+BLANK = -2  # instead of the number of unknown variables: nothing is observed at all
 
-@njit(cache=True, nogil=True)
-def _edges(records: IntArray, node: int, row: CodeArray) -> tuple[int, int]:
+
+@kernel
+def edges(records: IntArray, node: int, row: CodeArray) -> tuple[int, int]:
     """Return the range of edges of an inner node that the row can take."""
     begin, end = records[node, EDGES], records[node, EDGES_END]
     if records[node, KIND] == DECISION:
@@ -56,8 +63,8 @@ def _edges(records: IntArray, node: int, row: CodeArray) -> tuple[int, int]:
     return begin, end
 
 
-@njit(cache=True, nogil=True)
-def _is_closed(
+@kernel
+def is_closed(
     records: IntArray,
     log_weight: FloatArray,
     variable: IntArray,
@@ -75,8 +82,8 @@ def _is_closed(
     return closed
 
 
-@njit(cache=True, nogil=True)
-def _categorical(plan: Plan, ws: Workspace, node: int, state: int, allowed: IntArray) -> float:
+@kernel
+def categorical(plan: Plan, ws: Workspace, node: int, state: int, allowed: IntArray) -> float:
     """Write the probabilities of an input to ``ws.weight`` up to the returned factor."""
     v = plan.node[node, NODE_VAR]
     start = plan.node[node, PARAM]
@@ -93,14 +100,14 @@ def _categorical(plan: Plan, ws: Workspace, node: int, state: int, allowed: IntA
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next(random: IntArray) -> float:
     """Draw from [0, 1)."""
     random[0] += GOLDEN
     return uniform(random[0])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(weights: FloatArray, n: int, total: float, maximise: bool, random: IntArray) -> int:
     """Return the first largest weight's index, or a draw in proportion to the weights."""
     chosen = 0
@@ -119,7 +126,7 @@ def _choose(weights: FloatArray, n: int, total: float, maximise: bool, random: I
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _fill_input(
     plan: Plan,
     ws: Workspace,
@@ -150,11 +157,11 @@ def _fill_input(
             value[v] += plan.param[start + 1] * radius * np.cos(angle)
         row[v] = 0
     else:
-        total = _categorical(plan, ws, node, row[v], allowed)
+        total = categorical(plan, ws, node, row[v], allowed)
         row[v] = _choose(ws.weight, plan.variable[v, VAR_STATES], total, maximise, random)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose_edge(
     records: IntArray,
     child: IntArray,
@@ -169,14 +176,14 @@ def _choose_edge(
     random: IntArray,
 ) -> int:
     """Return the edge to follow at a sum; with ``blank`` evidence all values are 0."""
-    begin, end = _edges(records, node, row)
+    begin, end = edges(records, node, row)
     if end - begin == 1:
         return begin
     chosen = -1
     if maximise:
         top = -np.inf
         for e in range(begin, end):
-            if not _is_closed(records, log_weight, variable, node, e, row, allowed):
+            if not is_closed(records, log_weight, variable, node, e, row, allowed):
                 term = log_weight[e] + number[child[e], VALUE]
                 if term > top:
                     top = term
@@ -185,7 +192,7 @@ def _choose_edge(
     value = 0.0 if blank else number[node, VALUE]
     rest = _next(random)
     for e in range(begin, end):
-        if not _is_closed(records, log_weight, variable, node, e, row, allowed):
+        if not is_closed(records, log_weight, variable, node, e, row, allowed):
             below = 0.0 if blank else number[child[e], VALUE]
             p = np.exp(log_weight[e] + below - value)
             if p > 0.0:
@@ -196,10 +203,60 @@ def _choose_edge(
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@inlined
+def _follow(
+    plan: Plan,
+    ws: Workspace,
+    root: int,
+    row: CodeArray,
+    mask: IntArray,
+    value: FloatArray,
+    maximise: bool,
+    blank: bool,
+    random: IntArray,
+) -> None:
+    """Complete one row from the root down."""
+    records, child, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
+    mark, number = ws.node, ws.value
+    # A path branches at products only: its open ends are never more than there are nodes.
+    waiting = 1
+    mark[0, ORDER] = root
+    while waiting > 0:
+        waiting -= 1
+        node = mark[waiting, ORDER]
+        kind = records[node, KIND]
+        if kind >= INDICATOR:
+            _fill_input(plan, ws, node, row, mask, value, maximise, random)
+        elif kind == PRODUCT:
+            for e in range(records[node, EDGES_END] - 1, records[node, EDGES] - 1, -1):
+                mark[waiting, ORDER] = child[e]
+                waiting += 1
+        else:
+            e = _choose_edge(
+                records,
+                child,
+                log_weight,
+                variable,
+                number,
+                node,
+                row,
+                mask,
+                maximise,
+                blank,
+                random,
+            )
+            v = records[node, NODE_VAR]
+            if kind == DECISION and row[v] >= RESTRICTED:
+                row[v] = e - records[node, EDGES]
+            mark[waiting, ORDER] = child[e]
+            waiting += 1
+
+
+@kernel
 def fill(
     plan: Plan,
     ws: Workspace,
+    lanes: Lanes,
     root: int,
     rows: CodeArray,
     unknown: IntArray,
@@ -207,253 +264,51 @@ def fill(
     values: FloatArray,
     start: int,
     maximise: bool,
+    most_pairs: int,
     seeds: IntArray,
     random: IntArray,
 ) -> int:
-    """Complete a block of rows in place; return the first impossible row of it, or -1."""
-    records, child, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
-    mark, number = ws.node, ws.value
-    m = len(variable)
+    """Complete rows in place; return the first impossible one, or -1."""
+    clock, collected = ws.clock, ws.row
+    clock[MAXIMISE], clock[ROOM], clock[OUT] = maximise, len(ws.pair) - most_pairs, 0
     roots = np.array([root])
-    out = np.empty((1, 1))  # of one row at a time
-    ws.clock[MAXIMISE] = maximise
-    ws.clock[FIRST_ROW], ws.clock[LAST_ROW], ws.clock[OUT] = 0, 1, 0
-    for r in range(len(unknown)):
-        if unknown[r] < 0:
-            return start + r
-        row = rows[r]
-        at = start + r if len(allowed) > 1 else 0
-        here = start + r if values.shape[1] else 0
-        mask, value = allowed[at], values[here]
-        if not maximise:
-            random[0] = seeds[start + r]
-        blank = False
-        if not maximise and unknown[r] == m:
-            blank = True
-            for v in range(m):
-                blank = blank and row[v] == MISSING
-        if not blank:
-            upward(
-                plan,
-                ws,
-                roots,
-                rows[r : r + 1],
-                unknown[r : r + 1],
-                allowed[at : at + 1],
-                values[here : here + 1],
-                out,
-            )
-            if out[0, 0] == -np.inf:
-                return start + r
-        if unknown[r] == 0:
-            continue
-        node = root
-        # A path branches at products only: its open ends are never more than there are nodes.
-        waiting = 1
-        mark[0, ORDER] = node
-        while waiting > 0:
-            waiting -= 1
-            node = mark[waiting, ORDER]
-            kind = records[node, KIND]
-            if kind >= INDICATOR:
-                _fill_input(plan, ws, node, row, mask, value, maximise, random)
-            elif kind == PRODUCT:
-                for e in range(records[node, EDGES_END] - 1, records[node, EDGES] - 1, -1):
-                    mark[waiting, ORDER] = child[e]
-                    waiting += 1
-            else:
-                e = _choose_edge(
-                    records,
-                    child,
-                    log_weight,
-                    variable,
-                    number,
-                    node,
-                    row,
-                    mask,
-                    maximise,
-                    blank,
-                    random,
-                )
-                v = records[node, NODE_VAR]
-                if kind == DECISION and row[v] >= RESTRICTED:
-                    row[v] = e - records[node, EDGES]
-                mark[waiting, ORDER] = child[e]
-                waiting += 1
+    out = np.empty((1, BLOCK))
+    m = len(plan.variable)
+    if not maximise:
+        for r in range(len(unknown)):
+            if unknown[r] == m:
+                n_missing = 0
+                for v in range(m):
+                    n_missing += rows[r, v] == MISSING
+                if n_missing == m:
+                    unknown[r] = BLANK
+    for begin in range(0, len(unknown), BLOCK):
+        end = min(begin + BLOCK, len(unknown))
+        block, left = rows[begin:end], unknown[begin:end]
+        masks, reals = allowed, values
+        if len(allowed) > 1:
+            masks = allowed[start + begin : start + end]
+        if values.shape[1] > 0:
+            reals = values[start + begin : start + end]
+        done = 0
+        while done < end - begin:
+            first = np.int64(done)
+            done = collect(plan, ws, lanes, roots, block, left, masks, reals, first, out)
+            for r in range(first, done):
+                if left[r] == 0 and out[0, r] > -np.inf and not collected[r, AGAIN]:
+                    continue
+                blank = left[r] == BLANK
+                if collected[r, AGAIN]:
+                    clock[FIRST_ROW], clock[LAST_ROW] = r, r + 1
+                    upward(plan, ws, roots, block, left, masks, reals, out)
+                if not blank and out[0, r] == -np.inf:
+                    return start + begin + r
+                if left[r] == 0:
+                    continue
+                if not maximise:
+                    random[0] = seeds[start + begin + r]
+                mask = masks[r if len(masks) > 1 else 0]
+                value = reals[r if reals.shape[1] > 0 else 0]
+                _follow(plan, ws, root, block[r], mask, value, maximise, blank, random)
+    clock[MODE] = COMPUTE
     return -1
-
-
-@njit(cache=True, nogil=True)
-def _add_moments(sums: FloatArray, flow: float, mean: float, variance: float) -> None:
-    """Update [weight, mean, squared deviations] as Welford does: plain sums of squares would lose
-    the variance of numbers far from zero."""
-    sums[0] += flow
-    step = mean - sums[1]
-    sums[1] += step * (flow / sums[0])
-    sums[2] += flow * (variance + step * (mean - sums[1]))
-
-
-@njit(cache=True, nogil=True)
-def _spread_input(
-    plan: Plan,
-    ws: Workspace,
-    node: int,
-    row: CodeArray,
-    allowed: IntArray,
-    value: FloatArray,
-    is_complete: bool,
-    flow: float,
-    marginal: FloatArray,
-    moment: FloatArray,
-    table_flow: FloatArray,
-    param_flow: FloatArray,
-    statistic: FloatArray,
-) -> None:
-    kind = plan.node[node, KIND]
-    if kind == JUNCTION:
-        if not is_complete:
-            leaf_value(plan, ws, node, row, allowed)
-        leaf_joint(plan, ws, node, row, allowed, flow, marginal, table_flow)
-        return
-    v = plan.node[node, NODE_VAR]
-    state = row[v]
-    if kind == INDICATOR:
-        if state >= RESTRICTED and len(marginal) > 0:
-            marginal[plan.variable[v, VAR_OFFSET] + plan.node[node, NODE_STATE]] += flow
-        return
-    start = plan.node[node, PARAM]
-    if kind == GAUSSIAN:
-        x = value[v] if state < RESTRICTED else plan.param[start]
-        variance = 0.0 if state < RESTRICTED else plan.param[start + 1] ** 2
-        if len(moment) > 0:
-            _add_moments(moment[v], flow, x, variance)
-        if len(statistic) > 0:
-            _add_moments(statistic[node], flow, x, variance)
-        return
-    if state < RESTRICTED:
-        if len(param_flow) > 0:
-            param_flow[start + state] += flow
-        return
-    total = _categorical(plan, ws, node, state, allowed)
-    for s in range(plan.variable[v, VAR_STATES]):
-        q = flow * (ws.weight[s] / total)
-        if len(marginal) > 0:
-            marginal[plan.variable[v, VAR_OFFSET] + s] += q
-        if len(param_flow) > 0:
-            param_flow[start + s] += q
-
-
-@njit(cache=True, nogil=True)
-def spread(
-    plan: Plan,
-    ws: Workspace,
-    root: int,
-    rows: CodeArray,
-    unknown: IntArray,
-    allowed: IntArray,
-    values: FloatArray,
-    start: int,
-    sample_weight: FloatArray,
-    marginals: FloatArray,
-    moments: FloatArray,
-    edge_flow: FloatArray,
-    table_flow: FloatArray,
-    param_flow: FloatArray,
-    statistic: FloatArray,
-) -> int:
-    """Add up posteriors over a block of rows; return its first impossible row, or -1.
-
-    Outputs with no entries are left alone: ``marginals`` (row, state of any variable) and
-    ``moments`` (row, variable, [weight, mean, squared deviations]) are per row, the others sum over
-    rows: ``edge_flow``, ``table_flow`` (cells of junction families), ``param_flow`` (states of
-    categorical inputs) and ``statistic`` (node, [weight, mean, squared deviations]) of Gaussians.
-    """
-    records, children, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
-    clock, mark, number = ws.clock, ws.node, ws.value
-    m = len(variable)
-    roots = np.array([root])
-    out = np.empty((1, 1))  # of one row at a time
-    ws.clock[MAXIMISE] = 0
-    ws.clock[FIRST_ROW], ws.clock[LAST_ROW], ws.clock[OUT] = 0, 1, 0
-    want_edges = len(edge_flow) > 0
-    for r in range(len(unknown)):
-        weight = sample_weight[start + r] if len(sample_weight) > 0 else 1.0
-        if weight == 0.0:
-            continue
-        if unknown[r] < 0:
-            return start + r
-        row = rows[r]
-        at = start + r if len(allowed) > 1 else 0
-        here = start + r if values.shape[1] else 0
-        mask, value = allowed[at], values[here]
-        marginal = marginals[start + r if len(marginals) > 1 else 0]
-        moment = moments[start + r if len(moments) > 1 else 0]
-        if len(marginal) > 0:
-            for v in range(m):
-                if row[v] < RESTRICTED and variable[v, VAR_STATES] > 0:
-                    marginal[variable[v, VAR_OFFSET] + row[v]] = 1.0
-        upward(
-            plan,
-            ws,
-            roots,
-            rows[r : r + 1],
-            unknown[r : r + 1],
-            allowed[at : at + 1],
-            values[here : here + 1],
-            out,
-        )
-        if out[0, 0] == -np.inf:
-            return start + r
-        # Decisions on observed variables at the top have no value of their own.
-        top = roots[0]
-        while records[top, KIND] == DECISION and row[records[top, NODE_VAR]] < RESTRICTED:
-            e = records[top, EDGES] + np.int64(row[records[top, NODE_VAR]])
-            if want_edges:
-                edge_flow[e] += weight
-            top = children[e]
-        reached = clock[REACHED]
-        for i in range(reached):
-            number[mark[i, ORDER], FLOW] = 0.0
-        number[top, FLOW] = weight
-        for i in range(reached - 1, -1, -1):
-            node = mark[i, ORDER]
-            flow = number[node, FLOW]
-            kind = records[node, KIND]
-            if flow == 0.0:
-                continue
-            if kind >= INDICATOR:
-                _spread_input(
-                    plan,
-                    ws,
-                    node,
-                    row,
-                    mask,
-                    value,
-                    unknown[r] == 0,
-                    flow,
-                    marginal,
-                    moment,
-                    table_flow,
-                    param_flow,
-                    statistic,
-                )
-                continue
-            begin, end = _edges(records, node, row)
-            v = records[node, NODE_VAR]
-            is_cut = len(marginal) > 0 and kind == DECISION and row[v] >= RESTRICTED
-            for e in range(begin, end):
-                child = children[e]
-                share = flow
-                if kind != PRODUCT and end - begin > 1:
-                    if _is_closed(records, log_weight, variable, node, e, row, mask):
-                        continue
-                    share *= np.exp(log_weight[e] + number[child, VALUE] - number[node, VALUE])
-                number[child, FLOW] += share
-                if want_edges:
-                    edge_flow[e] += share
-                if is_cut:
-                    marginal[variable[v, VAR_OFFSET] + e - begin] += share
-    return -1
-
-
-__all__ = ["fill", "spread"]

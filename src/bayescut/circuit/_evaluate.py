@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit._inline import inlined
 from bayescut.circuit._junction import leaf_rows, leaf_value
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._lanes import leaf_lanes
@@ -22,6 +23,7 @@ from bayescut.circuit._plan import (
     LEAF,
     MAXIMISE,
     MODE,
+    N_PAIRS,
     NEXT,
     ORDER,
     OUT,
@@ -40,7 +42,7 @@ from bayescut.circuit._plan import (
 from bayescut.circuit._upward import upward
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_rows(
     codes: CodeArray,
     missing: int,
@@ -111,7 +113,45 @@ def read_rows(
     return -1, -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def group_pairs(ws: Workspace) -> int:
+    """Chain the pairs of each leaf; return how many leaves there are, listed in ``ws.node``."""
+    clock, mark, pair = ws.clock, ws.node, ws.pair
+    clock[PASS] += 1
+    now = clock[PASS]
+    n_leaves = 0
+    for i in range(clock[N_PAIRS]):
+        leaf = pair[i, LEAF]
+        if mark[leaf, STAMP] != now:
+            mark[leaf, STAMP] = now
+            mark[leaf, LAST_PAIR] = -1
+            mark[n_leaves, ORDER] = leaf
+            n_leaves += 1
+        pair[i, NEXT] = mark[leaf, LAST_PAIR]
+        mark[leaf, LAST_PAIR] = i
+    return n_leaves
+
+
+@kernel
+def split_pairs(ws: Workspace, index: IntArray, unknown: IntArray, leaf: int) -> tuple[int, int]:
+    """List the pairs of a leaf and their rows: complete rows first, the others at the end."""
+    mark, pair = ws.node, ws.pair
+    front, back = 0, index.shape[1]
+    i = mark[leaf, LAST_PAIR]
+    while i >= 0:
+        r = pair[i, ROW]
+        if unknown[r] == 0:
+            at = front
+            front += 1
+        else:
+            back -= 1
+            at = back
+        index[0, at], index[1, at] = i, r
+        i = pair[i, NEXT]
+    return front, back
+
+
+@inlined
 def _evaluate_pairs(
     plan: Plan,
     ws: Workspace,
@@ -124,35 +164,11 @@ def _evaluate_pairs(
     """Compute the leaf values that the rows of a block have asked for, leaf by leaf."""
     clock, mark, pair, found = ws.clock, ws.node, ws.pair, ws.leaf_value
     records, index = plan.node, lanes.pairs
-    n_pairs, start = clock[CURSOR], clock[OUT]
-    clock[PASS] += 1
-    now = clock[PASS]
-    n_leaves = 0
-    for i in range(n_pairs):
-        leaf = pair[i, LEAF]
-        if mark[leaf, STAMP] != now:
-            mark[leaf, STAMP] = now
-            mark[leaf, LAST_PAIR] = -1
-            mark[n_leaves, ORDER] = leaf
-            n_leaves += 1
-        pair[i, NEXT] = mark[leaf, LAST_PAIR]
-        mark[leaf, LAST_PAIR] = i
-    in_lanes = clock[MAXIMISE] == 0 and allowed.shape[1] == 0
-    for j in range(n_leaves):
+    start = clock[OUT]
+    in_lanes, maximise = allowed.shape[1] == 0, clock[MAXIMISE] != 0
+    for j in range(group_pairs(ws)):
         leaf = mark[j, ORDER]
-        # Complete rows to the front of the index, the others to its end.
-        front, back = 0, index.shape[1]
-        i = mark[leaf, LAST_PAIR]
-        while i >= 0:
-            r = pair[i, ROW]
-            if unknown[r] == 0:
-                at = front
-                front += 1
-            else:
-                back -= 1
-                at = back
-            index[0, at], index[1, at] = i, r
-            i = pair[i, NEXT]
+        front, back = split_pairs(ws, index, unknown, leaf)
         if front > 0:
             leaf_rows(plan, leaf, rows, index[1, :front], index[0, :front], found)
         for k in range(back, index.shape[1], LANES):
@@ -160,19 +176,48 @@ def _evaluate_pairs(
             for i in pairs:
                 found[i] = np.nan
             if in_lanes and records[leaf, DENSE]:
-                leaf_lanes(plan, lanes, leaf, rows, index[1, k : k + LANES], pairs, found)
+                leaf_lanes(plan, lanes, leaf, rows, index[1, k : k + LANES], maximise, pairs, found)
             for i in pairs:
                 if np.isnan(found[i]):
                     r = pair[i, ROW]
                     mask = allowed[start + r if len(allowed) > 1 else 0]
                     found[i] = leaf_value(plan, ws, leaf, rows[r], mask)
-    for i in range(n_pairs):
+    for i in range(clock[N_PAIRS]):
         target = pair[i, TARGET]
         if target >= 0:
             out[target, start + pair[i, ROW]] += found[i]
 
 
-@njit(cache=True, nogil=True)
+@inlined
+def collect(
+    plan: Plan,
+    ws: Workspace,
+    lanes: Lanes,
+    nodes: IntArray,
+    rows: CodeArray,
+    unknown: IntArray,
+    allowed: IntArray,
+    values: FloatArray,
+    begin: int,
+    out: FloatArray,
+) -> int:
+    """Evaluate the leaves that rows from ``begin`` on need, for as many rows as there is room.
+
+    Returns the row after the last of them. Those marked AGAIN are then to be replayed, the values
+    of the others are in ``out``.
+    """
+    clock = ws.clock
+    clock[MODE], clock[CURSOR] = COLLECT, 0
+    clock[FIRST_ROW], clock[LAST_ROW] = begin, len(unknown)
+    end = upward(plan, ws, nodes, rows, unknown, allowed, values, out)
+    clock[N_PAIRS] = clock[CURSOR]
+    clock[MODE] = COMPUTE
+    _evaluate_pairs(plan, ws, lanes, rows, unknown, allowed, out)
+    clock[MODE], clock[LAST_ROW] = REPLAY, end
+    return end
+
+
+@kernel
 def evaluate(
     plan: Plan,
     ws: Workspace,
@@ -184,7 +229,6 @@ def evaluate(
     allowed: IntArray,
     values: FloatArray,
     start: int,
-    maximise: bool,
     most_pairs: int,
     out: FloatArray,
 ) -> None:
@@ -195,7 +239,7 @@ def evaluate(
     row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need.
     """
     clock = ws.clock
-    clock[MAXIMISE], clock[ROOM] = maximise, len(ws.pair) - most_pairs
+    clock[MAXIMISE], clock[ROOM] = 0, len(ws.pair) - most_pairs
     step = 1 if one_by_one else len(nodes)
     for begin in range(0, len(unknown), BLOCK):
         end = min(begin + BLOCK, len(unknown))
@@ -205,10 +249,16 @@ def evaluate(
             some, result = nodes[i : i + step], out[i : i + step]
             done = 0
             while done < end - begin:
-                clock[MODE], clock[CURSOR] = COLLECT, 0
-                clock[FIRST_ROW], clock[LAST_ROW] = done, end - begin
-                done = upward(plan, ws, some, block, open_variables, allowed, values, result)
-                _evaluate_pairs(plan, ws, lanes, block, open_variables, allowed, result)
-                clock[MODE], clock[LAST_ROW] = REPLAY, done
+                done = collect(
+                    plan,
+                    ws,
+                    lanes,
+                    some,
+                    block,
+                    open_variables,
+                    allowed,
+                    values,
+                    np.int64(done),
+                    result,
+                )
                 upward(plan, ws, some, block, open_variables, allowed, values, result)
-    clock[MODE] = COMPUTE

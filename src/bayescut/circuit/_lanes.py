@@ -10,8 +10,8 @@ one, so that an answer does not depend on the rows beside it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._junction import leaf_arrays
 from bayescut.circuit._kinds import MISSING, RESTRICTED
@@ -21,6 +21,7 @@ from bayescut.circuit._plan import (
     LINK,
     LOGS,
     NONE,
+    OFFSET,
     PARENT_STATES,
     PARENT_VAR,
     PARENTS,
@@ -28,6 +29,7 @@ from bayescut.circuit._plan import (
     PRODUCT_SO_FAR,
     START,
     STATES,
+    TABLE,
     TERM,
     UP,
     VAR,
@@ -39,7 +41,7 @@ SMALL = 1e-30  # ten messages of this size multiply to a normal number
 TINY = 1e-250  # below this, products may have lost digits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -> bool:
     """Say whether an assignment of the parents, given by its number, agrees with a row."""
     number = np.int64(base)
@@ -52,7 +54,7 @@ def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scale(
     message: FloatArray,
     logs: FloatArray,
@@ -88,23 +90,25 @@ def _scale(
                 message[b * n_states, r] /= top
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leaf_lanes(
     plan: Plan,
     lanes: Lanes,
     node: int,
     rows: CodeArray,
     which: IntArray,
+    maximise: bool,
     out_index: IntArray,
     out: FloatArray,
 ) -> None:
     """Write the log values of a leaf for at most LANES rows to ``out[out_index]``.
 
-    Unknown variables must be wholly unknown. NaN: the row has to be evaluated on its own.
+    Unknown variables must be wholly unknown. NaN: the row has to be evaluated on its own. The
+    messages are left in ``lanes``.
     """
     family, parent, up, _, linear = leaf_arrays(plan, node)
     n = len(which)
-    chain, state = lanes.chain, lanes.state
+    chain, state, message, possibles = lanes.chain, lanes.state, lanes.message, lanes.possible
     term, product, logs = lanes.number[TERM], lanes.number[PRODUCT_SO_FAR], lanes.number[LOGS]
     for f in range(len(family)):
         chain[f, HEAD] = NONE
@@ -118,7 +122,7 @@ def leaf_lanes(
         for r in range(n):
             state[r] = rows[which[r], v]
         for s in range(n_states):
-            possible = lanes.possible[s]
+            possible = possibles[s]
             wanted = np.uint16(s)
             for r in range(n):
                 possible[r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
@@ -129,32 +133,31 @@ def leaf_lanes(
         sender = chain[f, HEAD]
         n_small = 0
         for base in range(np.uint64(0), n_cells, n_states):
-            total = lanes.message[start + base]
+            total = message[start + base]
             for r in range(n):
                 total[r] = 0.0
             for s in range(n_states):
                 p = linear[start + base + s]
-                possible = lanes.possible[s]
-                if sender == NONE:
-                    for r in range(n):
-                        total[r] += p * possible[r]
-                    continue
-                received = lanes.message[up[family[sender, UP] + base + s]]
+                possible = possibles[s]
                 for r in range(n):
-                    term[r] = p * possible[r] * received[r]
-                g = chain[sender, LINK]
+                    term[r] = p * possible[r]
+                g = sender
                 while g != NONE:
-                    received = lanes.message[up[family[g, UP] + base + s]]
+                    received = message[up[family[g, UP] + base + s]]
                     for r in range(n):
                         term[r] *= received[r]
                     g = chain[g, LINK]
-                for r in range(n):
-                    total[r] += term[r]
+                if maximise:
+                    for r in range(n):
+                        total[r] = max(total[r], term[r])
+                else:
+                    for r in range(n):
+                        total[r] += term[r]
             for r in range(n):
                 n_small += total[r] < SMALL
         if n_small > 0:
             _scale(
-                lanes.message[start : start + n_cells],
+                message[start : start + n_cells],
                 logs,
                 parent,
                 begin,
@@ -164,7 +167,7 @@ def leaf_lanes(
                 which,
             )
         if begin == end:
-            total = lanes.message[start]
+            total = message[start]
             n_small = 0
             for r in range(n):
                 product[r] *= total[r]
@@ -180,3 +183,101 @@ def leaf_lanes(
             chain[host, HEAD] = f
     for r in range(n):
         out[out_index[r]] = logs[r] + np.log(product[r])
+
+
+@kernel
+def leaf_lanes_joint(
+    plan: Plan,
+    lanes: Lanes,
+    node: int,
+    rows: CodeArray,
+    which: IntArray,
+    flow: FloatArray,
+    marginals: FloatArray,
+    table_flow: FloatArray,
+) -> None:
+    """Add the posteriors of a leaf's families, times each row's flow, to marginals or counts.
+
+    :func:`leaf_lanes` has left the messages of the same rows. ``marginals`` has one row for each
+    row of the block; an output with no entries is left alone.
+    """
+    family, parent, up, _, linear = leaf_arrays(plan, node)
+    n = len(which)
+    chain, state, message, possibles = lanes.chain, lanes.state, lanes.message, lanes.possible
+    joint, sums = lanes.joint, lanes.sums
+    total = lanes.number[TERM]
+    cells = np.uint64(plan.node[node, TABLE])
+    want_marginal, want_flow = marginals.shape[1] > 0, len(table_flow) > 0
+    for f in range(len(family)):
+        v = family[f, VAR]
+        n_states = np.uint64(family[f, STATES])
+        start = np.uint64(family[f, START])
+        for r in range(n):
+            state[r] = rows[which[r], v]
+        for s in range(n_states):
+            possible = possibles[s]
+            wanted = np.uint16(s)
+            for r in range(n):
+                possible[r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
+        begin, end = family[f, PARENTS], family[f, PARENTS_END]
+        n_cells = n_states
+        for j in range(begin, end):
+            n_cells *= np.uint64(parent[j, PARENT_STATES])
+        # The posterior of the parents is a margin of the host's.
+        for base in range(np.uint64(0), n_cells, n_states):
+            above = sums[base]
+            for r in range(n):
+                above[r] = 0.0 if begin < end else 1.0
+        if begin < end:
+            h = family[f, HOST]
+            n_host_cells = np.uint64(family[h, STATES])
+            for j in range(family[h, PARENTS], family[h, PARENTS_END]):
+                n_host_cells *= np.uint64(parent[j, PARENT_STATES])
+            for cell in range(n_host_cells):
+                above = sums[up[family[f, UP] + cell] - start]
+                given = joint[family[h, START] + cell]
+                for r in range(n):
+                    above[r] += given[r]
+        for base in range(np.uint64(0), n_cells, n_states):
+            above = sums[base]
+            for r in range(n):
+                total[r] = 0.0
+            for s in range(n_states):
+                p = linear[start + base + s]
+                possible = possibles[s]
+                term = joint[start + base + s]
+                for r in range(n):
+                    term[r] = p * possible[r]
+                g = chain[f, HEAD]
+                while g != NONE:
+                    received = message[up[family[g, UP] + base + s]]
+                    for r in range(n):
+                        term[r] *= received[r]
+                    g = chain[g, LINK]
+                for r in range(n):
+                    total[r] += term[r]
+            for r in range(n):
+                total[r] = above[r] / total[r] if total[r] > 0.0 else 0.0
+            for s in range(n_states):
+                term = joint[start + base + s]
+                for r in range(n):
+                    term[r] *= total[r]
+        if want_flow:
+            for cell in range(n_cells):
+                given = joint[start + cell]
+                expected = 0.0
+                for r in range(n):
+                    expected += flow[r] * given[r]
+                table_flow[cells + start + cell] += expected
+        if want_marginal:
+            for s in range(n_states):
+                for r in range(n):
+                    total[r] = 0.0
+                for base in range(np.uint64(0), n_cells, n_states):
+                    given = joint[start + base + s]
+                    for r in range(n):
+                        total[r] += given[r]
+                column = family[f, OFFSET] + s
+                for r in range(n):
+                    if state[r] == MISSING:
+                        marginals[which[r], column] += flow[r] * total[r]

@@ -9,8 +9,8 @@ evaluated for many rows together.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._junction import leaf_row, leaf_value
 from bayescut.circuit._kinds import (
@@ -33,10 +33,12 @@ from bayescut.circuit._plan import (
     FIRST_PAIR,
     FIRST_ROW,
     KIND,
+    LAST_PAIR,
     LAST_ROW,
     LEAF,
     MAXIMISE,
     MODE,
+    N_PAIRS,
     NODE,
     NODE_STATE,
     NODE_VAR,
@@ -60,7 +62,7 @@ from bayescut.circuit._plan import (
 HALF_LOG_TAU = 0.9189385332046727  # ln(2π) / 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _input(
     records: IntArray,
     param: FloatArray,
@@ -108,7 +110,7 @@ def _input(
     return top + np.log(total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def upward(
     plan: Plan,
     ws: Workspace,
@@ -242,10 +244,16 @@ def upward(
                         pair[at, LEAF], pair[at, ROW], pair[at, TARGET] = node, r, -1
                         clock[CURSOR] += 1
                     elif mode == REPLAY:
-                        # In the same order; leaves that turned out to be useless are passed over.
-                        while pair[clock[CURSOR], LEAF] != node:
-                            clock[CURSOR] += 1
-                        found = leaf_values[clock[CURSOR]]
+                        # Mostly the next one. But a product that is cut short may leave a leaf
+                        # to a later parent: the search goes on from the row's first pair.
+                        at = clock[CURSOR]
+                        while pair[at, LEAF] != node:
+                            at += 1
+                            if at == clock[N_PAIRS] or pair[at, ROW] != r:
+                                at = collected[r, FIRST_PAIR]
+                        found = leaf_values[at]
+                        mark[node, LAST_PAIR] = at
+                        clock[CURSOR] = at
                     elif unknown[r] == 0:
                         found = leaf_row(plan, node, rows[r])
                     else:

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayescut._typing import FloatArray
-from bayescut.circuit._batches import Rows, in_order, read_evidence
-from bayescut.circuit._downward import spread
+from bayescut.circuit._batches import CHUNK, Scratch, in_order, read_evidence
 from bayescut.circuit._kinds import CATEGORICAL, GAUSSIAN, PRODUCT
-from bayescut.circuit._plan import make_workspace
+from bayescut.circuit._spread import spread
 from bayescut.circuit.queries import refuse_impossible
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError
@@ -108,19 +107,20 @@ def flows(
 
     def work(start: int, stop: int) -> Flows:
         part = Flows.zeros(circuit)
-        rows = Rows(circuit, evidence)
-        workspace = make_workspace(circuit.sizes)
-        for begin in range(start, stop, Rows.most):
-            states, unknown = rows.read(begin, min(begin + Rows.most, stop))
+        scratch = Scratch(circuit, evidence, with_joint=True)
+        for begin in range(start, stop, CHUNK):
+            states, unknown = scratch.read(begin, min(begin + CHUNK, stop))
             bad = spread(
                 circuit.plan,
-                workspace,
+                scratch.workspace,
+                scratch.lanes,
                 circuit.root,
                 states,
                 unknown,
                 evidence.allowed,
                 evidence.values,
                 begin,
+                scratch.most_pairs,
                 weights,
                 np.empty((1, 0)),
                 np.empty((1, 0, 3)),
@@ -136,7 +136,7 @@ def flows(
     # Enough rows at a time to outweigh the cost of adding up all counts; a function of the circuit
     # alone, since the order of the additions decides the last bits of the sums.
     n_counts = len(total.edges) + len(total.tables) + len(total.categorical)
-    size = Rows.most * max(4, n_counts // (64 * 1024))
+    size = CHUNK * max(4, n_counts // (64 * 1024))
     in_order(evidence.n_rows, size, n_jobs, work, total.add)
     return total
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from bayescut._kernels import kernel
 from bayescut._typing import IntArray
 from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, PRODUCT, SUM
 
@@ -65,7 +65,7 @@ def _node(node: int) -> int | None:
     return None if node < 0 else int(node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_offenders(
     kind: IntArray,
     var: IntArray,
@@ -240,7 +240,7 @@ def check_properties(circuit: Circuit) -> Properties:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_separable(child_ptr: IntArray, child: IntArray) -> bool:
     """Say whether no node below the root belongs to two of the root's children."""
     n = len(child_ptr) - 1

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
-from bayescut.circuit._batches import Evidence, Rows, in_chunks, join_table, read_evidence
-from bayescut.circuit._downward import fill, spread
+from bayescut.circuit._batches import Evidence, Scratch, in_chunks, join_table, read_evidence
+from bayescut.circuit._downward import fill
 from bayescut.circuit._evaluate import evaluate
-from bayescut.circuit._plan import MIN_PAIRS, Lanes, Workspace, make_lanes, make_workspace
+from bayescut.circuit._spread import spread
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError, ZeroProbabilityError
 
@@ -170,7 +170,7 @@ def conditional_log_likelihood(
     given = read_evidence(circuit, evidence)
     if asked.n_rows != given.n_rows and 1 not in (asked.n_rows, given.n_rows):
         raise DataError(f"{asked.n_rows} rows of queries but {given.n_rows} rows of evidence.")
-    dtype = code_dtype(circuit.domains)
+    dtype = np.result_type(asked.codes, given.codes)
     codes = []
     for rows in (asked.codes, given.codes):
         codes.append(rows.astype(dtype))
@@ -183,12 +183,15 @@ def conditional_log_likelihood(
     if asked.values.shape[1]:
         conflict |= both & (circuit.domains.n_states == 0) & (asked.values != given.values)
         values = np.where(in_query, asked.values, given.values)
-    # One row of evidence for many queries is evaluated once.
+    # One row of evidence for many queries is evaluated once, unless each query has its own mask.
+    has_masks = allowed is not None and np.ndim(allowed) == 2
+    n_given = 1 if given.n_rows == 1 and not has_masks else len(joint)
+    at = np.arange(n_given) % max(1, given.n_rows)
     below = log_likelihood(
         circuit,
-        given.codes,
+        given.codes[at],
         allowed,
-        values=given.values if values is not None else None,
+        values=given.values[at] if values is not None else None,
         n_jobs=n_jobs,
     )
     refuse_impossible(int(np.argmin(below)) if np.any(below == -np.inf) else -1)
@@ -368,29 +371,19 @@ def _generator(random_state: RandomState) -> np.random.Generator:
 
 
 def _values(
-    circuit: Circuit,
-    evidence: Evidence,
-    nodes: NDArray[Any],
-    n_jobs: int | None,
-    maximise: bool = False,
+    circuit: Circuit, evidence: Evidence, nodes: NDArray[Any], n_jobs: int | None
 ) -> FloatArray:
+    """Log values of nodes, shape (number of nodes, number of rows)."""
     out = np.empty((len(nodes), evidence.n_rows))
     nodes = np.array(nodes, dtype=np.int64)
     one_by_one = circuit.is_mixture and len(nodes) > 1
-    most_pairs = circuit.sizes.leaves + len(nodes)
-    n_pairs = max(most_pairs, MIN_PAIRS)
 
-    def prepare() -> tuple[Rows, Workspace, Lanes]:
-        size = circuit.sizes
-        return Rows(circuit, evidence), make_workspace(size, n_pairs), make_lanes(size, n_pairs)
-
-    def work(scratch: tuple[Rows, Workspace, Lanes], begin: int, end: int) -> None:
-        rows, workspace, lanes = scratch
-        states, unknown = rows.read(begin, end)
+    def work(scratch: Scratch, begin: int, end: int) -> None:
+        states, unknown = scratch.read(begin, end)
         evaluate(
             circuit.plan,
-            workspace,
-            lanes,
+            scratch.workspace,
+            scratch.lanes,
             nodes,
             one_by_one,
             states,
@@ -398,12 +391,11 @@ def _values(
             evidence.allowed,
             evidence.values,
             begin,
-            maximise,
-            most_pairs,
+            scratch.most_pairs,
             out,
         )
 
-    in_chunks(evidence.n_rows, n_jobs, prepare, work)
+    in_chunks(evidence.n_rows, n_jobs, lambda: Scratch(circuit, evidence, len(nodes)), work)
     return out
 
 
@@ -414,19 +406,16 @@ def _complete(
     seeds: NDArray[np.uint64],
     n_jobs: int | None,
 ) -> tuple[CodeArray, FloatArray]:
+    """Rows with every variable filled in: codes, and values of continuous variables."""
     codes = evidence.codes.copy()
     values = evidence.values.copy()
 
-    def prepare() -> tuple[Rows, Workspace, NDArray[np.uint64]]:
-        workspace = make_workspace(circuit.sizes)
-        return Rows(circuit, evidence), workspace, np.zeros(1, dtype=np.uint64)
-
-    def work(scratch: tuple[Rows, Workspace, NDArray[np.uint64]], begin: int, end: int) -> None:
-        rows, workspace, random = scratch
-        states, unknown = rows.read(begin, end)
+    def work(scratch: Scratch, begin: int, end: int) -> None:
+        states, unknown = scratch.read(begin, end)
         bad = fill(
             circuit.plan,
-            workspace,
+            scratch.workspace,
+            scratch.lanes,
             circuit.root,
             states,
             unknown,
@@ -434,13 +423,14 @@ def _complete(
             values,
             begin,
             maximise,
+            scratch.most_pairs,
             seeds,
-            random,
+            scratch.random,
         )
         refuse_impossible(bad)
         codes[begin:end] = states
 
-    in_chunks(evidence.n_rows, n_jobs, prepare, work)
+    in_chunks(evidence.n_rows, n_jobs, lambda: Scratch(circuit, evidence), work)
     return codes, values
 
 
@@ -451,23 +441,22 @@ def _spread_rows(
     moment: FloatArray,
     n_jobs: int | None,
 ) -> None:
+    """Add posteriors to whichever of the two outputs has entries."""
     nothing = np.empty(0)
 
-    def prepare() -> tuple[Rows, Workspace]:
-        return Rows(circuit, evidence), make_workspace(circuit.sizes)
-
-    def work(scratch: tuple[Rows, Workspace], begin: int, end: int) -> None:
-        rows, workspace = scratch
-        states, unknown = rows.read(begin, end)
+    def work(scratch: Scratch, begin: int, end: int) -> None:
+        states, unknown = scratch.read(begin, end)
         bad = spread(
             circuit.plan,
-            workspace,
+            scratch.workspace,
+            scratch.lanes,
             circuit.root,
             states,
             unknown,
             evidence.allowed,
             evidence.values,
             begin,
+            scratch.most_pairs,
             nothing,
             marginal,
             moment,
@@ -478,7 +467,7 @@ def _spread_rows(
         )
         refuse_impossible(bad)
 
-    in_chunks(evidence.n_rows, n_jobs, prepare, work)
+    in_chunks(evidence.n_rows, n_jobs, lambda: Scratch(circuit, evidence, with_joint=True), work)
 
 
 def refuse_impossible(row: int) -> None:

@@ -3,5 +3,16 @@
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
 from bayescut.estimators._ensemble import CutsetEnsemble
 from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
+from bayescut.estimators._rivals import DCSN, CNet, XCNet
 
-__all__ = ["CNetBD", "CNetBIC", "CutsetEnsemble", "CutsetMixture", "CutsetNetwork", "EMCNetBD"]
+__all__ = [
+    "DCSN",
+    "CNet",
+    "CNetBD",
+    "CNetBIC",
+    "CutsetEnsemble",
+    "CutsetMixture",
+    "CutsetNetwork",
+    "EMCNetBD",
+    "XCNet",
+]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -86,6 +88,15 @@ def check_count(name: str, value: Any, low: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
     return int(value)
+
+
+def check_number(name: str, value: Any, low: float = 0.0, *, strict: bool = False) -> float:
+    """Return a finite number of at least (or, ``strict``, above) ``low``, or raise a ValueError."""
+    bound = f"{'greater than' if strict else 'at least'} {low:g}"
+    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < low or (strict and value == low):
+        raise ValueError(f"{name} must be a finite number {bound}, got {value!r}")
+    return float(value)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from numba.extending import overload
 from bayescut._kernels import kernel
 from bayescut.counts.pairs import count_bits, count_masked_bits, count_weighted
 from bayescut.data.bits import pack_rows, popcount, trailing_zeros
-from bayescut.learn.trees import grow_tree, judge_tree, single_potential
+from bayescut.learn.trees import _fit_tree, single_potential
 from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
 
@@ -23,7 +23,8 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
               - \sum_v \frac{n_v}{n} \frac1{m-1} \sum_{j \ne i} H(X_j \mid X_i = v)
 
     with probabilities smoothed as :math:`(n_{vj} + e/K_j) / (n_v + e)`. ``table`` holds the
-    potential of a state of a binary column, or nothing.
+    potential of a state of a binary column, or nothing. Returns the mean entropy before any cut,
+    the first term.
     """
     m = active.shape[0]
     # Potentials of all other columns within every state of every column: `inner[offset[t] + x]`.
@@ -53,7 +54,7 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
             inside = expected_entropy(n - single[t], zero[t], n, m, ess)
             inside += expected_entropy(single[t], one[t], n, m, ess)
             gain[t] = mean - inside
-        return
+        return mean
     none = table[:0]
     for t in range(m):
         i = active[t]
@@ -88,6 +89,7 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
         gain[t] = mean
         for x in range(k_i):
             gain[t] -= expected_entropy(whole[x], acc[x], n, m, ess)
+    return mean
 
 
 @kernel
@@ -222,6 +224,52 @@ def count_branch(codes, rows, weights, bits, layout, c, state, n_state, mask, co
 
 
 @kernel
+def branch_sizes(counts, n, layout, c, size):
+    """Rows in every branch of a cut on column ``c`` of the layout; returns the largest branch."""
+    largest = 0
+    size[0] = n
+    for state in range(1, layout.sizes[c]):
+        b = layout.ptr[c] + state - 1
+        size[state] = counts[b, b]
+        size[0] -= counts[b, b]
+    for state in range(1, layout.sizes[c]):
+        if size[state] > size[largest]:
+            largest = state
+    return largest
+
+
+@kernel
+def count_branches(codes, rows, weights, bits, counts, layout, c, size, largest, mask, out):
+    """Pair counts of every branch: the smaller ones are counted, the largest is what is left."""
+    n_bits = counts.shape[0]
+    rest = out[largest]
+    # Loops, not a slice: numba compiles a shape check with its message for that, 4 s in all.
+    for b in range(n_bits):
+        for d in range(n_bits):
+            rest[b, d] = counts[b, d]
+    for state in range(layout.sizes[c]):
+        if state == largest:
+            continue
+        part = out[state]
+        count_branch(codes, rows, weights, bits, layout, c, state, size[state], mask, part)
+        for b in range(n_bits):
+            for d in range(n_bits):
+                rest[b, d] -= part[b, d]
+
+
+@kernel
+def split_counts(codes, rows, weights, bits, counts, n, layout, c):
+    """Pair counts and sizes of the branches of one cut, empty ones included."""
+    k = layout.sizes[c]
+    out = np.empty((k, counts.shape[0], counts.shape[0]), dtype=counts.dtype)
+    size = np.empty(k, dtype=counts.dtype)
+    largest = branch_sizes(counts, n, layout, c, size)
+    mask = np.empty(bits.shape[1], dtype=np.uint64)
+    count_branches(codes, rows, weights, bits, counts, layout, c, size, largest, mask, out)
+    return out, size
+
+
+@kernel
 def evaluate_cuts(
     codes, rows, weights, bits, counts, n, layout, active, candidates, rule,
     ess, cut_ess, spread, cut_cost, table, table_ess, scores,
@@ -229,7 +277,7 @@ def evaluate_cuts(
     """Worth of cutting on each of ``candidates``, with the best tree in every branch.
 
     Returns the position of the best candidate (-1: none possible) with the counts, sizes, trees
-    and scores of its branches. Only the smaller branches are counted, the largest is what is left.
+    and scores of its branches. Candidates with an empty branch are skipped.
     """
     sizes = layout.sizes
     ptr = layout.ptr
@@ -255,33 +303,16 @@ def evaluate_cuts(
         c = candidates[i]
         scores[i] = -np.inf
         k = sizes[c]
-        largest = 0
+        largest = branch_sizes(counts, n, layout, c, branch_n[work])
         empty = False
-        branch_n[work, 0] = n
-        for state in range(1, k):
-            b = ptr[c] + state - 1
-            branch_n[work, state] = counts[b, b]
-            branch_n[work, 0] -= counts[b, b]
         for state in range(k):
             empty |= branch_n[work, state] <= 0
-            if branch_n[work, state] > branch_n[work, largest]:
-                largest = state
         if empty:
             continue
-        rest = branch_counts[work, largest]
-        # Loops, not a slice: numba compiles a shape check with its message for that, 4 s in all.
-        for b in range(n_bits):
-            for d in range(n_bits):
-                rest[b, d] = counts[b, d]
-        for state in range(k):
-            if state != largest:
-                part = branch_counts[work, state]
-                count_branch(
-                    codes, rows, weights, bits, layout, c, state, branch_n[work, state], mask, part
-                )
-                for b in range(n_bits):
-                    for d in range(n_bits):
-                        rest[b, d] -= part[b, d]
+        count_branches(
+            codes, rows, weights, bits, counts, layout, c, branch_n[work], largest, mask,
+            branch_counts[work],
+        )  # fmt: skip
         r = 0
         for t in range(m):
             if active[t] != c:
@@ -293,13 +324,9 @@ def evaluate_cuts(
         for state in range(k):
             n_state = branch_n[work, state]
             total += potential(rule.judge, n_state, cut_ess / k)
-            grow_tree(
+            branch_score[work, state] = _fit_tree(
                 rule, branch_counts[work, state], n_state, sizes, ptr, remaining, child_ess, tab,
                 branch_parent[work, state], branch_order[work, state],
-            )  # fmt: skip
-            branch_score[work, state] = judge_tree(
-                rule, branch_counts[work, state], n_state, sizes, ptr, remaining, child_ess,
-                branch_parent[work, state],
             )  # fmt: skip
             total += branch_score[work, state]
         scores[i] = total

@@ -13,15 +13,25 @@ import numpy as np
 from bayescut._typing import BitArray, CodeArray, CountArray, FloatArray, IntArray
 from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import BitLayout, bit_layout, pack
-from bayescut.learn.cuts import evaluate_cuts, information_gain
+from bayescut.learn.cuts import evaluate_cuts, information_gain, split_counts
 from bayescut.learn.leaves import Leaf, tree_leaf
-from bayescut.learn.rules import Candidates, Improves, TopGain, TreeLeaves
-from bayescut.learn.trees import TreeRule, grow_tree, judge_tree, tree_tables
+from bayescut.learn.rules import (
+    Acceptance,
+    Candidates,
+    Improves,
+    Leaves,
+    RuleOf,
+    Stop,
+    TopGain,
+    TreeLeaves,
+)
+from bayescut.learn.trees import fit_tree, leaf_tables
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, PotentialTables
 from bayescut.scores.prior import NoPrior, StructureCosts
 
 _NO_TABLE = np.empty(0)
+_NOTHING = np.empty(0, dtype=np.int64)
 # Below this many (pair, candidate) evaluations a second thread costs more than it saves (0.2 ms).
 _MIN_PARALLEL = 40_000
 
@@ -37,13 +47,15 @@ class Node:
     ess : float
         Equivalent sample size of the node's tables.
     score : float
-        Score of the tree leaf the node is, or would be without its cut.
+        Score of the tree leaf the node is, or would be without its cut; NaN until that tree is
+        grown (never, at nodes cut by a rule that does not judge).
     rows, pairs, active, parent : arrays and PairCounts
         While it grows: the rows, their counts over the columns of ``pairs.layout``, the positions
         in that layout of the columns not cut on the way here, and the parents of the tree over
-        them (-1: none). Dropped once the node is settled.
+        them (-1: none). Dropped once the node is settled. Counts that no rule has asked for yet
+        are empty.
     order : int64 array
-        While it grows: an order of the tree from its roots.
+        While it grows: an order of the tree from its roots; empty as long as there is no tree.
     leaf : Leaf or None
         The settled leaf; None for a node that is cut.
     cut : int or None
@@ -74,9 +86,8 @@ class Node:
     @classmethod
     def settled_leaf(cls, leaf: Leaf, score: float, n: float, ess: float) -> Node:
         """A network that is one leaf."""
-        nothing = np.empty(0, dtype=np.int64)
-        pairs = PairCounts(bit_layout(nothing, nothing), n, nothing.reshape(0, 0))
-        return cls(n, ess, score, nothing, pairs, nothing, nothing, nothing, leaf=leaf)
+        pairs = PairCounts(bit_layout(_NOTHING, _NOTHING), n, _NOTHING.reshape(0, 0))
+        return cls(n, ess, score, _NOTHING, pairs, _NOTHING, _NOTHING, _NOTHING, leaf=leaf)
 
     def total_score(self) -> float:
         """Score of the whole subtree: its cuts and its leaves."""
@@ -101,21 +112,24 @@ class CutsetLearner:
         What structures are worth.
     prior : StructureCosts
         What structures cost.
-    leaves : TreeLeaves
+    leaves : Leaves
         How the tree in a leaf is chosen.
     candidates : Candidates
         Which columns are tried as cuts.
-    acceptance : Improves
+    acceptance : Acceptance
         Which cut is taken.
+    stop : Stop
+        Which nodes are not cut at all.
     n_jobs : int
         Threads that evaluate candidates; the result does not depend on it.
     """
 
     score: Score
     prior: StructureCosts = field(default_factory=NoPrior)
-    leaves: TreeLeaves = field(default_factory=TreeLeaves)
+    leaves: Leaves = field(default_factory=TreeLeaves)
     candidates: Candidates = field(default_factory=TopGain)
-    acceptance: Improves = field(default_factory=Improves)
+    acceptance: Acceptance = field(default_factory=Improves)
+    stop: Stop = field(default_factory=Stop)
     n_jobs: int = 1
 
     def grow(
@@ -167,7 +181,11 @@ class _Growth:
         self.codes = codes
         self.weights = sample_weight
         self.tables = PotentialTables()
-        self.parameter_cost = 0.0
+        self.needs_gain = learner.candidates.needs_gain or learner.stop.needs_gain
+        # Where nothing looks at counts before a leaf is settled, only leaves are counted.
+        self.counting = self.needs_gain or learner.acceptance.judges
+        self.n_all = 0.0
+        self.rule: RuleOf
         self.executor: Executor | nullcontext[None] = nullcontext()
 
     def __enter__(self) -> _Growth:
@@ -180,40 +198,58 @@ class _Growth:
         self.executor.__exit__(None, None, None)
 
     def run(self, rows: IntArray, layout: BitLayout, settled: Callable[[int], None] | None) -> Node:
-        bits = None if self.weights is not None else pack(self.codes, rows, layout)
+        packed = self.counting and self.weights is None
+        bits = pack(self.codes, rows, layout) if packed else None
         root = self._root(rows, layout, bits)
         stack: list[tuple[Node, BitArray | None]] = [(root, bits)]
         del bits
         while stack:
             node, node_bits = stack.pop()
             self._expand(node, node_bits)
-            if node.cut is None and settled is not None:
-                settled(len(node.rows))
-            self._settle(node)
-            stack.extend((child, None) for child in reversed(node.children))
+            self._settle(node, settled)
+            for child in reversed(node.children):
+                if self._too_small(child):  # what waits holds on to its counts
+                    self._settle(child, settled)
+                else:
+                    stack.append((child, None))
         return root
 
     def _root(self, rows: IntArray, layout: BitLayout, bits: BitArray | None) -> Node:
-        if bits is not None:
+        learner = self.learner
+        if not (self.counting or learner.leaves.needs_whole):
+            pairs = self._uncounted(rows, layout)
+        elif bits is not None:
             pairs = count_packed(bits, len(rows), layout)
         else:
             pairs = count_pairs(self.codes, layout, rows, self.weights)
-        self.parameter_cost = self.learner.score.parameter_cost(pairs.n)
-        m = len(layout.columns)
-        parent, order = np.full(m, -1), np.empty(m, dtype=np.int64)
-        active = np.arange(m)
-        ess = self.learner.score.root_ess
-        rule = self._rule(m)
-        shape = (layout.sizes, layout.ptr, active, ess)
-        n = pairs.counts.dtype.type(pairs.n)
-        table = self._table(rule.choose, ess / 4, pairs)
-        grow_tree(rule, pairs.counts, n, *shape, table, parent, order)
-        score = judge_tree(rule, pairs.counts, n, *shape, parent)
-        return Node(pairs.n, ess, score, rows, pairs, active, parent, order)
+        self.n_all = pairs.n
+        self.rule = learner.leaves.start(learner.score, learner.prior, pairs)
+        active = np.arange(len(layout.columns))
+        root = Node(
+            pairs.n, learner.score.root_ess, np.nan, rows, pairs, active, _NOTHING, _NOTHING
+        )
+        if learner.acceptance.judges:
+            self._grow_tree(root)
+        return root
 
-    def _rule(self, n_columns: int) -> TreeRule:
-        learner = self.learner
-        return learner.leaves.rule(learner.score, learner.prior, self.parameter_cost, n_columns)
+    def _uncounted(self, rows: IntArray, layout: BitLayout) -> PairCounts:
+        """Counts that hold nothing but the number of rows."""
+        if self.weights is None:
+            return PairCounts(layout, len(rows), np.empty((0, 0), dtype=np.int32))
+        return PairCounts(layout, float(self.weights[rows].sum()), np.empty((0, 0)))
+
+    def _grow_tree(self, node: Node) -> None:
+        """Give a node the tree it is worth as a leaf."""
+        pairs, layout = node.pairs, node.pairs.layout
+        rule = self.rule(layout, len(node.active))
+        node.parent = np.full(len(layout.columns), -1)
+        node.order = np.empty(len(node.active), dtype=np.int64)
+        n = pairs.counts.dtype.type(pairs.n)
+        table = self._table(rule.choose, node.ess / 4, pairs)
+        node.score = fit_tree(
+            rule, pairs.counts, n, layout.sizes, layout.ptr, node.active, node.ess, table,
+            node.parent, node.order,
+        )  # fmt: skip
 
     def _table(self, kind: int, a: float, pairs: PairCounts) -> FloatArray:
         """Tabulate a potential where a node looks it up more often than it has entries."""
@@ -221,26 +257,52 @@ class _Growth:
             return _NO_TABLE
         return self.tables.get(kind, a, int(pairs.n))
 
+    def _too_small(self, node: Node) -> bool:
+        return self.learner.stop.by_size(node.n, len(node.active))
+
     def _expand(self, node: Node, bits: BitArray | None) -> None:
         """Cut a node if that is accepted, and give it its children."""
-        layout, active = node.pairs.layout, node.active
+        learner, layout, active = self.learner, node.pairs.layout, node.active
         cuttable = np.flatnonzero(layout.sizes[active] > 1)
-        if len(active) < 2 or len(cuttable) == 0 or node.n <= 0:
+        if len(cuttable) == 0 or self._too_small(node):
             return
-        learner, score, pairs = self.learner, self.learner.score, node.pairs
-        n = pairs.counts.dtype.type(pairs.n)
-        gain = np.empty(len(active))
-        table = self._table(XLOGX, node.ess / 2, pairs)
-        information_gain(pairs.counts, n, layout.sizes, layout.ptr, active, node.ess, table, gain)
+        gain = _NO_TABLE
+        if self.needs_gain:
+            mean_entropy, gain = self._gain(node)
+            if learner.stop.by_gain(mean_entropy, gain[cuttable].max()):
+                return
         chosen = active[learner.candidates.select(gain, cuttable)]
+        if learner.acceptance.judges:
+            self._cut_best(node, chosen, bits)
+        else:
+            self._cut_first(node, int(chosen[0]), bits)
 
-        weights = None
+    def _gain(self, node: Node) -> tuple[float, FloatArray]:
+        """Mean entropy of the active columns and their information gains."""
+        pairs, layout = node.pairs, node.pairs.layout
+        n = pairs.counts.dtype.type(pairs.n)
+        gain = np.empty(len(node.active))
+        table = self._table(XLOGX, node.ess / 2, pairs)
+        mean_entropy = information_gain(
+            pairs.counts, n, layout.sizes, layout.ptr, node.active, node.ess, table, gain
+        )
+        return mean_entropy, gain
+
+    def _rows_of(self, node: Node, bits: BitArray | None) -> tuple[FloatArray | None, BitArray]:
+        """What the branches of a node are counted from: weights, or packed rows."""
         if self.weights is not None:
-            weights = self.weights[node.rows]
-            bits = np.empty((0, 0), dtype=np.uint64)
-        elif bits is None:
-            bits = pack(self.codes, node.rows, layout)
-        rule = self._rule(len(active) - 1)
+            return self.weights[node.rows], np.empty((0, 0), dtype=np.uint64)
+        if bits is None:
+            bits = pack(self.codes, node.rows, node.pairs.layout)
+        return None, bits
+
+    def _cut_best(self, node: Node, chosen: IntArray, bits: BitArray | None) -> None:
+        """Cut on the best of the chosen columns, if that is accepted."""
+        learner, score, pairs = self.learner, self.learner.score, node.pairs
+        layout, active = pairs.layout, node.active
+        n = pairs.counts.dtype.type(pairs.n)
+        weights, bits = self._rows_of(node, bits)
+        rule = self.rule(layout, len(active) - 1)
         child_ess = score.child_ess(node.ess, 2)
         spread = child_ess != node.ess
         table = self._table(rule.choose, child_ess / 4, pairs)
@@ -259,14 +321,35 @@ class _Growth:
             return
         position, cut_score, counts, sizes, parents, orders, scores = best
         k = int(layout.sizes[position])
-        if not learner.acceptance.accept(node.score, cut_score):
+        if not learner.acceptance.accept(node.score, cut_score, node.n, self.n_all):
             return
-        node.cut = int(layout.columns[position])
         node.cut_score = float(cut_score - scores[:k].sum())
-        node.log_weight = np.log(score.parameters(sizes[:k], cut_ess))
-        node.children = list(
-            self._children(node, position, counts, sizes[:k], parents, orders, scores)
-        )
+        self._branch(node, position, sizes[:k], counts)
+        for child, parent, order, worth in zip(
+            node.children, parents, orders, scores, strict=False
+        ):
+            child.parent, child.order, child.score = parent, order, float(worth)
+            _compact(child)
+
+    def _cut_first(self, node: Node, position: int, bits: BitArray | None) -> None:
+        """Cut on a column without a look at what that is worth."""
+        learner, pairs = self.learner, node.pairs
+        if self.counting:
+            n = pairs.counts.dtype.type(pairs.n)
+            weights, bits = self._rows_of(node, bits)
+            counts, sizes = split_counts(
+                self.codes, node.rows, weights, bits, pairs.counts, n, pairs.layout, position
+            )
+        else:
+            column = self.codes[node.rows, pairs.layout.columns[position]]
+            weight = None if self.weights is None else self.weights[node.rows]
+            sizes = np.bincount(column, weight, minlength=int(pairs.layout.sizes[position]))
+            counts = np.empty((len(sizes), 0, 0), dtype=pairs.counts.dtype)
+        worth = learner.score.cut(sizes, node.ess) - learner.prior.cut_cost(len(node.active))
+        node.cut_score = worth - learner.score.parameter_cost(self.n_all) * (len(sizes) - 1)
+        self._branch(node, position, sizes, counts)
+        for child in node.children:
+            _compact(child)
 
     def _best(
         self, evaluate: Callable[[IntArray], tuple[Any, ...]], chosen: IntArray, m: int
@@ -291,57 +374,66 @@ class _Growth:
         _, _, position, result = min(found, key=lambda entry: entry[:2])
         return position, *result[1:]
 
-    def _children(
-        self,
-        node: Node,
-        position: int,
-        counts: CountArray,
-        sizes: CountArray,
-        parents: IntArray,
-        orders: IntArray,
-        scores: FloatArray,
-    ) -> Iterator[Node]:
-        layout = node.pairs.layout
+    def _branch(self, node: Node, position: int, sizes: CountArray, counts: CountArray) -> None:
+        """Cut a node on the column at a position of its layout."""
+        score, layout = self.learner.score, node.pairs.layout
+        node.cut = int(layout.columns[position])
+        node.log_weight = np.log(score.parameters(sizes, score.cut_ess(node.ess)))
         column = self.codes[node.rows, node.cut]
         active = node.active[node.active != position]
-        child_ess = self.learner.score.child_ess(node.ess, len(sizes))
-        for state, n in enumerate(sizes.tolist()):
-            yield _compact(
-                Node(
-                    n, child_ess, float(scores[state]), node.rows[column == state],
-                    PairCounts(layout, n, counts[state]), active, parents[state], orders[state],
-                    node.depth + 1,
-                )
-            )  # fmt: skip
+        child_ess = score.child_ess(node.ess, len(sizes))
+        node.children = [
+            Node(
+                n, child_ess, np.nan, node.rows[column == state],
+                PairCounts(layout, n, counts[state]), active, _NOTHING, _NOTHING, node.depth + 1,
+            )
+            for state, n in enumerate(sizes.tolist())
+        ]  # fmt: skip
 
-    def _settle(self, node: Node) -> None:
+    def _settle(self, node: Node, settled: Callable[[int], None] | None) -> None:
         """Work out the parameters, and let go of rows and counts."""
         if node.cut is None:
-            layout, pairs = node.pairs.layout, node.pairs
+            if not self.counting:
+                self._count(node)
+            if len(node.order) == 0:
+                self._grow_tree(node)
+            pairs, layout = node.pairs, node.pairs.layout
             n = pairs.counts.dtype.type(pairs.n)
-            shape = (layout.sizes, layout.ptr, node.order, node.parent, node.ess)
-            tables = tree_tables(pairs.counts, n, *shape)
+            tables = leaf_tables(
+                self.rule(layout, len(node.active)), pairs.counts, n, layout.sizes, layout.ptr,
+                node.order, node.parent, node.ess,
+            )  # fmt: skip
             node.leaf = tree_leaf(layout, node.order, node.parent, tables)
-        nothing = np.empty(0, dtype=np.int64)
-        node.rows = node.active = node.parent = node.order = nothing
-        node.pairs = PairCounts(node.pairs.layout, node.n, nothing.reshape(0, 0))
+            if settled is not None:
+                settled(len(node.rows))
+        node.rows = node.active = node.parent = node.order = _NOTHING
+        node.pairs = PairCounts(node.pairs.layout, node.n, _NOTHING.reshape(0, 0))
+
+    def _count(self, node: Node) -> None:
+        """Count the rows of a node over its active columns."""
+        columns = node.pairs.layout.columns[node.active]
+        layout = bit_layout(columns, node.pairs.layout.sizes[node.active])
+        node.pairs = count_pairs(self.codes, layout, node.rows, self.weights)
+        node.active = np.arange(len(columns))
 
 
-def _compact(node: Node) -> Node:
+def _compact(node: Node) -> None:
     """Drop columns that are no longer active from the counts once a quarter of them are idle."""
     layout = node.pairs.layout
     active = node.active
+    if node.pairs.counts.size == 0:
+        return
     if len(active) > 0.75 * len(layout.columns):
         # Branch counts are slices of a larger buffer, which a copy lets go.
         node.pairs = PairCounts(layout, node.pairs.n, node.pairs.counts.copy())
-        return node
+        return
     small = bit_layout(layout.columns[active], layout.sizes[active])
     bits = np.concatenate([np.arange(layout.ptr[j], layout.ptr[j + 1]) for j in active])
     new_position = np.full(len(layout.columns), -1)
     new_position[active] = np.arange(len(active))
-    old_parent = node.parent[active]
-    node.parent = np.where(old_parent >= 0, new_position[old_parent], -1)
-    node.order = new_position[node.order]
+    if len(node.order):
+        old_parent = node.parent[active]
+        node.parent = np.where(old_parent >= 0, new_position[old_parent], -1)
+        node.order = new_position[node.order]
     node.pairs = PairCounts(small, node.pairs.n, node.pairs.counts[np.ix_(bits, bits)])
     node.active = np.arange(len(active))
-    return node

@@ -223,8 +223,8 @@ def converge(
 ) -> tuple[list[float], bool]:
     """Follow EM until it stops improving.
 
-    Stops after ``patience`` steps in a row that raise the lower bound by less than ``tol`` times
-    its size, or after ``max_iter`` steps. ``told`` hears of every step as it is done.
+    Stops after ``patience`` steps in a row that raise the best lower bound so far by less than
+    ``tol`` times its size, or after ``max_iter`` steps. ``told`` hears of every step as it is done.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def converge(
     bounds = list(done or [])
     idle = 0
     for n_done, iteration in enumerate(steps, start=len(bounds)):
-        if bounds and iteration.lower_bound - bounds[-1] < tol * abs(bounds[-1]):
+        if bounds and iteration.lower_bound - max(bounds) < tol * abs(max(bounds)):
             idle += 1
         else:
             idle = 0

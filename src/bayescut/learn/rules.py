@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
+from bayescut.counts.pairs import PairCounts
+from bayescut.data.bits import BitLayout
+from bayescut.learn.shrinkage import ShrunkenRule, restrict, whole_tables
 from bayescut.learn.trees import TreeRule
 from bayescut.scores.base import Score
-from bayescut.scores.potentials import XLOGX
+from bayescut.scores.potentials import LOGLIK, XLOGX
 from bayescut.scores.prior import StructureCosts
+
+#: The rule for leaves at nodes whose counts have a layout, over so many of its columns.
+RuleOf = Callable[[BitLayout, int], TreeRule | ShrunkenRule]
+
+
+class Leaves(Protocol):
+    """Says how the tree in a leaf is chosen, judged and given its parameters."""
+
+    def start(self, score: Score, prior: StructureCosts, pairs: PairCounts) -> RuleOf:
+        """Return the rule of every node, when learning from all the rows counted in ``pairs``."""
+        ...
+
+    @property
+    def needs_whole(self) -> bool:
+        """Whether `start` looks at the counts, and not only at the number of rows."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,18 +51,106 @@ class TreeLeaves:
     by_mutual_information: bool = True
     spanning: bool = True
 
-    def rule(
-        self, score: Score, prior: StructureCosts, parameter_cost: float, n_columns: int
-    ) -> TreeRule:
-        """Put the rule for leaves over ``n_columns`` columns into the numbers a kernel takes."""
-        return TreeRule(
-            choose=XLOGX if self.by_mutual_information else score.potential,
-            judge=score.potential,
-            spanning=self.spanning,
-            parameter_cost=parameter_cost,
-            edge_cost=prior.parent_cost(n_columns),
-            leaf_cost=prior.leaf_cost(n_columns, 1),
-        )
+    needs_whole: ClassVar[bool] = False
+
+    def start(self, score: Score, prior: StructureCosts, pairs: PairCounts) -> RuleOf:
+        """Put the rule for leaves over a number of columns into the numbers a kernel takes."""
+        parameter_cost = score.parameter_cost(pairs.n)
+
+        def rule(layout: BitLayout, n_columns: int) -> TreeRule:
+            return TreeRule(
+                choose=XLOGX if self.by_mutual_information else score.potential,
+                judge=score.potential,
+                spanning=self.spanning,
+                parameter_cost=parameter_cost,
+                edge_cost=prior.parent_cost(n_columns),
+                leaf_cost=prior.leaf_cost(n_columns, 1),
+            )
+
+        return rule
+
+
+@dataclass(frozen=True)
+class ShrunkenTrees:
+    """Leaves are Chow-Liu trees whose tables shrink to those of the whole training set.
+
+    See `bayescut.learn.shrinkage`. The score's own equivalent sample size has to be 0.
+
+    Attributes
+    ----------
+    rate : float
+        Pseudo-rows for every row of a node.
+    forest : bool
+        Drop edges of a mutual information below ``ln n / (2 n)`` from the trees.
+    """
+
+    rate: float = 0.005
+    forest: bool = False
+
+    needs_whole: ClassVar[bool] = True
+
+    def start(self, score: Score, prior: StructureCosts, pairs: PairCounts) -> RuleOf:
+        """Fix what tables shrink to."""
+        whole = pairs.layout
+        tables = whole_tables(pairs)
+
+        def rule(layout: BitLayout, n_columns: int) -> ShrunkenRule:
+            part = restrict(tables, whole, layout)
+            return ShrunkenRule(XLOGX, LOGLIK, 0.0, part, self.rate, self.forest)
+
+        return rule
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a node is a leaf without any cut being tried.
+
+    Attributes
+    ----------
+    rows : float
+        At this many rows or fewer (their weight, if they have weights).
+    columns : int
+        At this many columns or fewer.
+    entropy : float
+        Where the mean entropy of the columns, in nats, is below this.
+    gain : float
+        Where the largest information gain is at most this.
+    """
+
+    rows: float = 0.0
+    columns: int = 1
+    entropy: float = -math.inf
+    gain: float = -math.inf
+
+    @property
+    def needs_gain(self) -> bool:
+        """Whether `by_gain` can stop at all."""
+        return max(self.entropy, self.gain) > -math.inf
+
+    def by_size(self, n_rows: float, n_columns: int) -> bool:
+        """Whether a node is too small to be cut."""
+        return n_rows <= self.rows or n_columns <= self.columns
+
+    def by_gain(self, mean_entropy: float, gain: float) -> bool:
+        """Whether a node is too pure, or the best ``gain`` of a cut too small.
+
+        A gain that is 0 in exact arithmetic is common (columns that leave each other alone) and
+        comes out as a few units of the last place, hence the margin.
+        """
+        return mean_entropy < self.entropy or gain <= self.gain + 1e-12
+
+
+class Candidates(Protocol):
+    """Picks the columns that are tried as cuts."""
+
+    @property
+    def needs_gain(self) -> bool:
+        """Whether `select` looks at the gain."""
+        ...
+
+    def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
+        """Pick positions among ``cuttable`` by their information ``gain``, best first."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,6 +164,8 @@ class TopGain:
     """
 
     n_candidates: int | None = 10
+
+    needs_gain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         count = self.n_candidates
@@ -87,6 +198,8 @@ class RandomGain:
     n_candidates: int
     rng: np.random.Generator
 
+    needs_gain: ClassVar[bool] = True
+
     def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
         """Pick positions among ``cuttable``, best first."""
         size = max(1, round(self.share * len(cuttable)))
@@ -94,11 +207,51 @@ class RandomGain:
         return TopGain(self.n_candidates).select(gain, part)
 
 
-class Candidates(Protocol):
-    """Picks the columns that are tried as cuts."""
+@dataclass(frozen=True)
+class EveryColumn:
+    """All columns are candidates, in their order."""
+
+    needs_gain: ClassVar[bool] = False
 
     def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
-        """Pick positions among ``cuttable`` by their information ``gain``, best first."""
+        """Pick all of ``cuttable``."""
+        return cuttable
+
+
+@dataclass(frozen=True)
+class RandomColumn:
+    """The only candidate is a column drawn uniformly.
+
+    Attributes
+    ----------
+    rng : Generator
+        Source of randomness; nodes draw from it in the order in which they are grown, which
+        threads do not change.
+    """
+
+    rng: np.random.Generator
+
+    needs_gain: ClassVar[bool] = False
+
+    def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
+        """Draw one of ``cuttable``."""
+        i = int(self.rng.integers(len(cuttable)))
+        return cuttable[i : i + 1]
+
+
+class Acceptance(Protocol):
+    """Says which cut is taken."""
+
+    @property
+    def judges(self) -> bool:
+        """Whether candidates are evaluated; if not, the first one is taken as it is.
+
+        Then no tree is grown before a node is known to be a leaf, and branches may be empty.
+        """
+        ...
+
+    def accept(self, leaf_score: float, cut_score: float, n_rows: float, n_all: float) -> bool:
+        """Whether to cut a node of ``n_rows`` of ``n_all`` rows, given what either is worth."""
         ...
 
 
@@ -106,6 +259,36 @@ class Candidates(Protocol):
 class Improves:
     """Take the best cut if it makes the score better, strictly."""
 
-    def accept(self, leaf_score: float, cut_score: float) -> bool:
+    judges: ClassVar[bool] = True
+
+    def accept(self, leaf_score: float, cut_score: float, n_rows: float, n_all: float) -> bool:
         """Whether to cut."""
         return cut_score > leaf_score
+
+
+@dataclass(frozen=True)
+class ImprovesMean:
+    r"""Take the best cut if it raises the mean score of the node's rows by enough.
+
+    .. math:: \frac{\ell_\text{cut} - \ell_\text{leaf}}{n} > \frac{\ln N}{2 N}
+
+    for a node of n of the N rows: a BIC in which a cut costs one parameter, trees cost none, and
+    the improvement of a node counts as if all rows had it (Di Mauro et al. 2015).
+    """
+
+    judges: ClassVar[bool] = True
+
+    def accept(self, leaf_score: float, cut_score: float, n_rows: float, n_all: float) -> bool:
+        """Whether to cut."""
+        return (cut_score - leaf_score) / n_rows > math.log(n_all) / (2.0 * n_all)
+
+
+@dataclass(frozen=True)
+class Always:
+    """Take the first candidate, whatever it is worth: only a `Stop` ends the growth."""
+
+    judges: ClassVar[bool] = False
+
+    def accept(self, leaf_score: float, cut_score: float, n_rows: float, n_all: float) -> bool:
+        """Return True."""
+        return True

@@ -393,6 +393,50 @@ def judge_tree(rule, counts, n, sizes, ptr, active, ess, parent):
     return total
 
 
+def _fit_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+    """Choose and judge a tree by ``rule``, whose type decides how when a kernel is compiled."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_fit_tree)
+def _fit_tree_overload(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+    if getattr(rule, "instance_class", None) is not TreeRule:
+        return None
+
+    def fit(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+        grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order)
+        return judge_tree(rule, counts, n, sizes, ptr, active, ess, parent)
+
+    return fit
+
+
+@kernel
+def fit_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+    """Write the best tree by ``rule`` into ``parent`` and ``order``; return its score."""
+    return _fit_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order)
+
+
+def _leaf_tables(rule, counts, n, sizes, ptr, order, parent, ess):
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_leaf_tables)
+def _leaf_tables_overload(rule, counts, n, sizes, ptr, order, parent, ess):
+    if getattr(rule, "instance_class", None) is not TreeRule:
+        return None
+
+    def tables(rule, counts, n, sizes, ptr, order, parent, ess):
+        return tree_tables(counts, n, sizes, ptr, order, parent, ess)
+
+    return tables
+
+
+@kernel
+def leaf_tables(rule, counts, n, sizes, ptr, order, parent, ess):
+    """Parameters of a tree that ``rule`` has chosen; see `tree_tables`."""
+    return _leaf_tables(rule, counts, n, sizes, ptr, order, parent, ess)
+
+
 @kernel
 def tree_tables(counts, n, sizes, ptr, order, parent, ess):
     """Posterior means ``log p(x_v | x_parent)`` of the columns in ``order``, end to end.
