@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Numba sees a change of a kernel's own file but not of the files it calls into, so the compiled
+# kernels are kept apart for every state of the sources.
+export NUMBA_CACHE_DIR := $(CURDIR)/build/numba/$(shell cat $$(find src -name '*.py' | LC_ALL=C sort) | cksum | cut -d' ' -f1)
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test lint docs format clean
 

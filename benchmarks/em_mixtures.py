@@ -213,7 +213,8 @@ def fit_table(path: Path) -> str:
 def speed_table(path: Path) -> str:
     """Markdown table of the times that have been taken."""
     head = ["data set", "components", "iterations", "first components, s", "E-steps, s",
-            "M-steps, s", "all, s", "processor s", "authors, s", "times as fast", "load"]  # fmt: skip
+            "M-steps, s", "all, s", "processor s", "authors, s", "times as fast",
+            "load"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     latest = {r["dataset"]: r for r in read_csv(path)}
     keys = ("first_s", "e_step_s", "m_step_s", "seconds", "cpu_s")
@@ -225,7 +226,7 @@ def speed_table(path: Path) -> str:
     lines += [
         "",
         f"Best of {REPETITIONS} runs, k-means start not counted, kernels compiled. Load: how many",
-        "processes wanted one of the two cores then; above two, seconds are longer than they need be.",
+        "processes wanted one of two cores then; above two, seconds are longer than they need be.",
     ]
     return "\n".join(lines)
 
