@@ -191,10 +191,10 @@ class CutsetNetwork(SingleCutset):
 
     Where `CNetBD` maximises the marginal likelihood p(data | structure), this learner weighs it
     with a structure prior: every chosen parent and every cut costs :math:`\ln m` nats (see
-    `bayescut.scores.StructurePrior`, also for the constants that are left out). Cuts are found with forests in the leaves; then every node
-    gets the best leaf in which a column has up to ``width`` parents, and cuts that no longer pay
-    are pruned. There is nothing to tune; the defaults were chosen on the training and validation
-    parts of the twenty benchmark sets.
+    `bayescut.scores.StructurePrior`, also for the constants that are left out). Cuts are found
+    with forests in the leaves; then every node gets the best leaf in which a column has up to
+    ``width`` parents, and cuts that no longer pay are pruned. There is nothing to tune; the
+    defaults were chosen on the training and validation parts of the twenty benchmark sets.
 
     Parameters
     ----------
