@@ -32,8 +32,8 @@ class CNet(SingleCutset):
     where entropies are of smoothed frequencies,
     :math:`(n_{jx} + 2\alpha) / (n + 4\alpha)`. It is a leaf, a Chow-Liu tree with tables
     :math:`(n_{ab} + \alpha) / (n + 4\alpha)`, if it has few rows or columns, if the mean entropy
-    of its columns is small, or if no gain is positive [1]_. Settings are those of [2]_. The paper
-    learns larger networks and prunes them on validation data, which is not done here.
+    of its columns is small, or if no gain is positive [1]_. Settings are those of [2]_; the
+    pruning on validation data of [1]_ is not done.
 
     Parameters
     ----------
@@ -121,7 +121,8 @@ class XCNet(SingleCutset):
     cut on a random column with weights :math:`(n_v + \alpha) / (n + 2\alpha)`, whatever the
     branches hold; all others are Chow-Liu trees with tables
     :math:`(n_{ab} + \alpha) / (n + 4\alpha)`. That of a branch without rows is uniform. Made to be
-    averaged: one alone is fast and rough.
+    averaged: one alone is fast and rough. In leaves of few rows many trees are equally good; the
+    edges of the lowest index are taken, so that the order of the columns matters a little.
 
     Parameters
     ----------
