@@ -60,7 +60,7 @@ class CutsetMixture(CircuitEstimator):
         ``soft`` is EM with fractional rows. ``sampled`` draws a component for each row: counts stay
         whole numbers and a step costs about as much as one network, whatever the number of
         components.
-    max_iter : int, default=20
+    max_iter : int, default=100
         Most steps.
     tol : float, default=1e-4
         A step that raises the mean log-likelihood by less than this part of it counts as idle.
@@ -144,7 +144,7 @@ class CutsetMixture(CircuitEstimator):
         beta: float = 0.01,
         n_candidates: int | None = 10,
         assignment: Literal["soft", "sampled"] = "soft",
-        max_iter: int = 20,
+        max_iter: int = 100,
         tol: float = 1e-4,
         patience: int = 3,
         n_init: int = 1,
