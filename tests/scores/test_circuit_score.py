@@ -141,6 +141,19 @@ def test_a_tree_has_the_bdeu_score_of_its_network():
     assert bayes_score(backward, X, ess=e) == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_tree_has_the_bdeu_score_of_pgmpy():
+    """C -> A, C -> B, A -> D with an equivalent sample size of 10.
+
+    The value is that of pgmpy's test suite (``BDeu(d1).score(m2)``), whose values were compared to
+    the R package bnlearn.
+    """
+    X = np.array([[0, 0, 1, 0], [0, 1, 1, 1], [1, 0, 0, 2]], dtype=np.uint8)
+    two = [[0.5, 0.5]] * 2
+    tables = [two, two, [0.5, 0.5], [[0.2, 0.3, 0.5]] * 2]
+    circuit = build.circuit(build.chow_liu([2, 2, -1, 0], tables), [2, 2, 2, 3])
+    assert bayes_score(circuit, X, ess=10.0) == pytest.approx(-9.839964104608821, rel=1e-12)
+
+
 def test_scores_at_a_million_rows_agree_with_mpmath():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(10**6) < 0.3, rng.random(10**6) < 0.01]).astype(np.uint8)

@@ -6,6 +6,10 @@ import pytest
 from scipy.special import gammaln
 from tests.oracle.naive_learner import bd_family, ll_family
 
+from bayescut.counts import count_pairs
+from bayescut.data.bits import bit_layout
+from bayescut.learn.cutset import CutsetLearner
+from bayescut.learn.rules import TopGain
 from bayescut.scores import BIC, BayesDirichlet
 from bayescut.scores.potentials import (
     LGAMMA,
@@ -101,6 +105,26 @@ def test_the_marginal_likelihood_is_the_product_of_sequential_predictions():
         total += math.log((counts[x] + ess / 3) / (counts.sum() + ess))
         counts[x] += 1
     assert BayesDirichlet(ess).single(counts, ess) == pytest.approx(total, rel=1e-12)
+
+
+def test_leaves_of_a_score_are_those_of_the_learner():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, [2, 3, 2], size=(80, 3)).astype(np.uint8)
+    pairs = count_pairs(codes, bit_layout(np.arange(3), np.array([2, 3, 2])))
+    for score in (BayesDirichlet(0.7), BIC(0.1)):
+        root = CutsetLearner(score, candidates=TopGain(1)).grow(codes, np.array([2, 3, 2]))
+        assert root.cut is None
+        edges = [
+            pairs.pair_table(int(root.leaf.columns[h]), int(v))
+            for v, h in zip(root.leaf.columns, root.leaf.hosts, strict=True)
+            if h >= 0
+        ]
+        singles = [pairs.single(j) for j in range(3)]
+        found = score.leaf(singles, edges, score.root_ess, 80)
+        assert found == pytest.approx(root.score, rel=1e-10)
+        assert score.n_parameters(singles, edges) == 1 + 2 + 1 + sum(
+            (e.shape[0] - 1) * (e.shape[1] - 1) for e in edges
+        )
 
 
 @pytest.mark.parametrize("ess", [0, -1.0, math.nan, math.inf, "1", None, True])

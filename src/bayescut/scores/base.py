@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -74,6 +75,24 @@ class Score(ABC):
         gain -= total_potential(self.potential, joint.sum(axis=0), ess)
         gain -= total_potential(self.potential, joint.sum(axis=1), ess)
         return gain + total_potential(self.potential, joint.sum(), ess)
+
+    def leaf(
+        self, singles: Sequence[ArrayLike], edges: Sequence[ArrayLike], ess: float, n_rows: float
+    ) -> float:
+        """Worth of a forest from the counts of its columns and the joint counts of its edges.
+
+        ``n_rows`` is the size of the whole training set, which prices the parameters.
+        """
+        total = sum(self.single(counts, ess) for counts in singles)
+        total += sum(self.edge(table, ess) for table in edges)
+        return total - self.parameter_cost(n_rows) * self.n_parameters(singles, edges)
+
+    @staticmethod
+    def n_parameters(singles: Sequence[ArrayLike], edges: Sequence[ArrayLike]) -> int:
+        """Independent parameters of a forest: K - 1 for a column, (K - 1)(L - 1) for an edge."""
+        columns = sum(np.size(counts) - 1 for counts in singles)
+        shapes = [np.shape(table) for table in edges]
+        return columns + sum((rows - 1) * (states - 1) for rows, states in shapes)
 
     def parameters(self, table: ArrayLike, ess: float) -> FloatArray:
         """Posterior mean of the joint probabilities of a table of counts."""
