@@ -95,7 +95,7 @@ class CutsetMixture(CircuitEstimator):
     validation_scores_ : dict
         Held-out log-likelihood of each number of components that was tried.
     dropped_ : float
-        Largest part of the training weight that a component lost because shares below 1e-5 of a
+        Largest part of the training weight that a component lost because shares below 1e-4 of a
         row are skipped.
     structure_score_ : float
         Training log-likelihood; a mixture has no marginal likelihood in closed form.
