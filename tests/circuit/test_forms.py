@@ -238,3 +238,17 @@ def test_arrays_are_read_only_and_the_callers_arrays_are_not_touched() -> None:
     other = Circuit(domains=circuit.domains, **arrays)
     arrays["log_weight"][:] = 0.0
     assert other == circuit
+
+
+def test_mixtures_are_evaluated_in_slabs_of_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    coins = [build.circuit(build.categorical(0, [p, 1 - p]), [2]) for p in rng.random(5)]
+    circuit = build.mixture(rng.dirichlet(np.ones(5)), coins)
+    codes = rng.integers(0, 2, size=(37, 1)).astype(np.uint8)
+    allowed = rng.random((37, 2)) < 0.7
+    whole = circuit.log_likelihood(codes)
+    masked = circuit.log_likelihood(np.full((37, 1), 255, dtype=np.uint8), allowed)
+    monkeypatch.setattr("bayescut.circuit.queries._MOST_VALUES", 20)
+    np.testing.assert_array_equal(circuit.log_likelihood(codes), whole)
+    again = circuit.log_likelihood(np.full((37, 1), 255, dtype=np.uint8), allowed)
+    np.testing.assert_array_equal(again, masked)

@@ -39,6 +39,15 @@ class Evidence:
         """Number of rows."""
         return len(self.codes)
 
+    def rows(self, begin: int, end: int) -> Evidence:
+        """The evidence of some of the rows."""
+        allowed, values = self.allowed, self.values
+        if len(allowed) > 1:
+            allowed = allowed[begin:end]
+        if values.shape[1] > 0:
+            values = values[begin:end]
+        return Evidence(self.codes[begin:end], allowed, values)
+
 
 def read_evidence(
     circuit: Circuit,

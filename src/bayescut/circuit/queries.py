@@ -42,6 +42,8 @@ __all__ = [
     "sample_conditional",
 ]
 
+_MOST_VALUES = 1 << 22
+
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -74,13 +76,20 @@ def log_likelihood(
     root = circuit.root
     if circuit.is_mixture:
         begin, end = circuit.child_ptr[root], circuit.child_ptr[root + 1]
-        terms = _values(circuit, evidence, circuit.child[begin:end], n_jobs)
-        terms += circuit.log_weight[begin:end, None]
-        top = terms.max(axis=0)
-        shift = np.where(np.isfinite(top), top, 0.0)
-        terms -= shift
-        with np.errstate(divide="ignore"):
-            return shift + np.log(np.exp(terms, out=terms).sum(axis=0))
+        out = np.empty(evidence.n_rows)
+        # In slabs of rows, so that the values of all components never need more than 32 MB.
+        step = max(1, _MOST_VALUES // int(end - begin))
+        for first in range(0, evidence.n_rows, step):
+            slab = evidence.rows(first, first + step)
+            terms = _values(circuit, slab, circuit.child[begin:end], n_jobs)
+            terms += circuit.log_weight[begin:end, None]
+            top = terms.max(axis=0)
+            shift = np.where(np.isfinite(top), top, 0.0)
+            terms -= shift
+            with np.errstate(divide="ignore"):
+                total = np.log(np.exp(terms, out=terms).sum(axis=0))
+            out[first : first + step] = shift + total
+        return out
     return _values(circuit, evidence, np.array([root]), n_jobs)[0]
 
 
