@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/build/numba/$(shell cat $$(find src -name '*
 .PHONY: help venv demo test lint docs format clean
 
 help:
-	@echo 'make demo    learn both circuits on the embedded digits, print a table, draw samples'
+	@echo 'make demo    learn the embedded digits, print a table, draw and complete digits'
 	@echo 'make test    lint, types, documentation and the whole test suite'
 	@echo 'make lint    lint and types only'
 	@echo 'make docs    build the documentation into build/site; a broken link is an error'

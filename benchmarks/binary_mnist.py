@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import bayescut as bc
 from bayescut.datasets import fetch_binary_mnist
-from bayescut.plots import Panel, image_panels
+from bayescut.plots import half_masks, image_panels, inpainting_panels, sample_panels
 
 RESULTS = Path(__file__).parent / "results"
 SHAPE = (28, 28)
@@ -180,16 +180,6 @@ def model_path(folder: Path, name: str) -> Path:
     return folder / "models" / f"mnist_{name}.bc"
 
 
-def masks(rng: np.random.Generator) -> dict[str, NDArray[np.bool_]]:
-    """Hidden pixels of the three tasks."""
-    line, column = np.divmod(np.arange(SHAPE[0] * SHAPE[1]), SHAPE[1])
-    return {
-        "left half": column < SHAPE[1] // 2,
-        "lower half": line >= SHAPE[0] // 2,
-        "random half": rng.random(SHAPE[0] * SHAPE[1]) < 0.5,
-    }
-
-
 def spread(rows: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
     """Images from all over a part: the test images are sorted by digit."""
     return rows[((np.arange(n) + 0.5) / n * len(rows)).astype(np.int64)]
@@ -197,26 +187,14 @@ def spread(rows: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 
 def sample_figure(name: str, model: Any, test: NDArray[np.uint8]) -> Any:
     """Real images beside as many samples."""
-    panels = [
-        Panel("real images", spread(test, SAMPLES)),
-        Panel(f"{name}: samples", model.sample(SAMPLES, random_state=0)),
-    ]
+    panels = sample_panels({name: model}, spread(test, SAMPLES))
     return image_panels(panels, SHAPE, n_columns=10, across=1)
 
 
 def inpainting_figure(name: str, model: Any, test: NDArray[np.uint8]) -> Any:
     """Originals, and for each task what is seen, the most probable completion and draws."""
     real = spread(test, INPAINTED)
-    panels = [Panel("originals", real)]
-    for task, hidden in masks(np.random.default_rng(0)).items():
-        seen = np.where(hidden, np.nan, real.astype(np.float64))
-        drawn = model.sample(DRAWS, evidence=seen, random_state=0)
-        drawn = drawn.reshape(len(real), DRAWS, -1).swapaxes(0, 1).reshape(DRAWS * len(real), -1)
-        panels += [
-            Panel(f"{task} hidden", seen),
-            Panel(f"{name}: most probable completion", model.mpe(seen), hidden),
-            Panel(f"{name}: {DRAWS} completions drawn", drawn, hidden),
-        ]
+    panels = inpainting_panels({name: model}, real, half_masks(SHAPE), n_draws=DRAWS)
     return image_panels(panels, SHAPE, n_columns=INPAINTED, across=1)
 
 

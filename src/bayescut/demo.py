@@ -1,7 +1,8 @@
 """What the library does, in a minute: ``python -m bayescut.demo``.
 
 Learns every circuit of `LEARNERS` on the embedded binary digits, prints what they are worth, and
-draws digits from them: new ones, and lower halves for real ones whose lower half was hidden.
+draws digits from them: new ones, and completions of real ones whose left, lower or random half was
+hidden.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ import numpy as np
 
 import bayescut as bc
 from bayescut.datasets import Dataset, load_binary_digits
-from bayescut.plots import Panel, image_panels
+from bayescut.plots import half_masks, image_panels, inpainting_panels, sample_panels
 
 SHAPE = (8, 8)
 SAMPLES = 49  # images per panel of samples
-INPAINTED = 12  # digits that are completed
-COMPLETIONS = 3  # draws for each of them
+INPAINTED = 24  # digits that are completed, in two lines
 
-# Name and maker of everything the demo learns. A learner needs fit, score, sample and
+# Name and maker of everything the demo learns. A learner needs fit, score, sample, mpe and
 # n_parameters_; a structure_score_ is shown if it has one.
 LEARNERS: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("CNetBD", lambda: bc.CNetBD()),
@@ -163,7 +163,8 @@ def warm_up(make: Callable[[], Any], rows: np.ndarray) -> None:
     """Have all kernels a learner and its queries need compiled, or read from numba's cache."""
     model = make().fit(rows)
     model.score(rows)
-    model.sample(2, evidence=hide_lower_half(rows[:2]), random_state=0)
+    sample_panels({"": model}, rows[:2])
+    inpainting_panels({"": model}, rows[:2], half_masks(SHAPE))
 
 
 def learn(name: str, make: Callable[[], Any], X: np.ndarray, test: np.ndarray) -> Result:
@@ -173,36 +174,6 @@ def learn(name: str, make: Callable[[], Any], X: np.ndarray, test: np.ndarray) -
     seconds = time.perf_counter() - start
     score = getattr(model, "structure_score_", None)
     return Result(name, model, model.score(test), model.n_parameters_, seconds, score)
-
-
-def hide_lower_half(rows: np.ndarray) -> np.ndarray:
-    """Return the rows as floats with NaN in the lower half of every image."""
-    half = rows.astype(np.float64)
-    half[:, rows.shape[1] // 2 :] = np.nan
-    return half
-
-
-def sample_panels(results: Sequence[Result], test: np.ndarray, seed: int) -> list[Panel]:
-    """Real digits, and as many drawn from every model."""
-    return [Panel("real digits", test[:SAMPLES])] + [
-        Panel(f"{r.name}: samples", r.model.sample(SAMPLES, random_state=seed)) for r in results
-    ]
-
-
-def inpainting_panels(results: Sequence[Result], test: np.ndarray, seed: int) -> list[Panel]:
-    """Real digits, what the models see of them, and completions drawn by every model.
-
-    Every digit is a column. Pixels that were drawn have a colour of their own.
-    """
-    real = test[:INPAINTED]
-    half = hide_lower_half(real)
-    panels = [Panel("real digits", real), Panel("what the models see", half)]
-    for r in results:
-        drawn = r.model.sample(COMPLETIONS, evidence=half, random_state=seed)
-        lines = drawn.reshape(INPAINTED, COMPLETIONS, -1).swapaxes(0, 1)
-        rows = lines.reshape(INPAINTED * COMPLETIONS, -1)
-        panels.append(Panel(f"{r.name}: lower halves drawn", rows, np.isnan(half[0])))
-    return panels
 
 
 def run(output: Path, *, seed: int = 0, out: PlainScreen | None = None) -> list[Result]:
@@ -256,18 +227,26 @@ def draw(
     results: Sequence[Result], test: np.ndarray, output: Path, seed: int, out: PlainScreen
 ) -> None:
     """Write the pictures, or say what they need."""
+    models = {result.name: result.model for result in results}
+    panels = sample_panels(models, test[:SAMPLES], random_state=seed)
     try:
-        samples = image_panels(sample_panels(results, test, seed), SHAPE, n_columns=7)
-        inpainting = inpainting_panels(results, test, seed)
-        completed = image_panels(inpainting, SHAPE, n_columns=INPAINTED, across=1)
+        figures = {
+            "samples.png": ("real digits and samples", image_panels(panels, SHAPE, across=3))
+        }
+        for task, hidden in half_masks(SHAPE).items():
+            panels = inpainting_panels(
+                models, test[:INPAINTED], {task: hidden}, n_draws=1, random_state=seed
+            )
+            # A model is a line, its most probable completions on the left and its draws beside.
+            figures[f"inpainting_{task.replace(' ', '_')}.png"] = (
+                f"real digits completed, {task} hidden",
+                image_panels(panels, SHAPE, n_columns=INPAINTED // 2, across=2),
+            )
     except ImportError:
         out.say("No pictures without matplotlib: pip install 'bayescut[plot]'")
         return
     output.mkdir(parents=True, exist_ok=True)
-    for figure, name, what in (
-        (samples, "samples.png", "real digits and samples"),
-        (completed, "inpainting.png", "lower halves drawn for real upper halves"),
-    ):
+    for name, (what, figure) in figures.items():
         path = output / name
         figure.savefig(path)
         out.say(f"{path}: {what}")

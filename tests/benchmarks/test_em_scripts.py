@@ -140,14 +140,6 @@ def test_mnist_refuses_unknown_models(binary_mnist, capsys):
     assert "unknown models EM-7" in capsys.readouterr().err
 
 
-def test_masks_hide_half(binary_mnist):
-    hidden = binary_mnist.masks(np.random.default_rng(0))
-    left, lower, some = (mask.reshape(28, 28) for mask in hidden.values())
-    assert left[:, :14].all() and not left[:, 14:].any()
-    assert lower[14:].all() and not lower[:14].any()
-    assert 0.4 < some.mean() < 0.6
-
-
 def test_images_from_all_over(binary_mnist):
     rows = np.arange(100, dtype=np.uint8)[:, None]
     assert binary_mnist.spread(rows, 5).ravel().tolist() == [10, 30, 50, 70, 90]

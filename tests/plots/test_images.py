@@ -132,6 +132,18 @@ def test_image_panels_keep_one_scale(tmp_path):
     assert many == pytest.approx(3 * few, rel=0.1)
 
 
+def test_long_titles_do_not_meet():
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    title = "CutsetEnsemble: most probable completion"
+    figure = image_panels([Panel(title, np.ones((12, 4)))] * 2, (2, 2), n_columns=12, across=2)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    left, right = (ax._left_title.get_window_extent(canvas.get_renderer()) for ax in figure.axes)
+    assert left.x1 < right.x0
+
+
 def test_image_panels_wrap():
     pytest.importorskip("matplotlib")
     figure = image_panels([Panel(str(i), np.ones((1, 4))) for i in range(5)], (2, 2), across=2)

@@ -81,7 +81,7 @@ def demo(
     ),
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
 ) -> None:
-    """See it at work: learn handwritten digits, print a table, draw new digits."""
+    """See it at work: learn handwritten digits, print a table, draw and complete digits."""
     from bayescut.demo import run as run_demo
 
     run_demo(output, seed=seed)

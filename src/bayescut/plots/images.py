@@ -19,9 +19,10 @@ __all__ = ["PALETTE", "Palette", "Panel", "grid_pixels", "image_grid", "image_pa
 # Screen dots between two images and for a pixel of an image, before matplotlib scales them.
 _GAP = 2
 _ZOOM = 4
-# Width of a grid at least, so that four fill a page, and room for a title.
+# Width of a grid at least, so that four fill a page, and room for a title and for its letters.
 _PANEL_INCHES = 2.6
 _TITLE_INCHES = 0.36
+_LETTER_INCHES = 0.085
 
 
 class Palette(NamedTuple):
@@ -256,7 +257,9 @@ def image_panels(
         max(p.shape[0] for p in pictures[i : i + across]) for i in range(0, len(pictures), across)
     ]
     widths = [max(p.shape[1] for p in pictures[j::across]) for j in range(across)]
-    scale = max(_PANEL_INCHES, 6.0 / across) / max(widths)
+    # Titles side by side must not run into each other.
+    letters = max(len(panel.title) for panel in panels)
+    scale = max(_PANEL_INCHES, 6.0 / across, _LETTER_INCHES * letters) / max(widths)
     size = (sum(widths) * scale + 0.1 * across, sum(heights) * scale + _TITLE_INCHES * down)
     figure = _figure(size)
     ratios = {"height_ratios": heights, "width_ratios": widths}
