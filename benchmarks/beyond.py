@@ -13,53 +13,45 @@ and the best published tractable models (``bayescut.bench.reference``).
 from __future__ import annotations
 
 import argparse
-import csv
 import time
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 import bayescut as bc
+from _results import (
+    REFERENCE,
+    RESULTS,
+    append,
+    latest,
+    learning_rows,
+    markdown,
+    publish,
+    warm_up,
+)
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 
-RESULTS = Path(__file__).parent / "results"
-REFERENCE = Path(bc.__file__).parent / "bench" / "reference"
 FIELDS = [
     "dataset", "learner", "budget_s", "test_ll", "train_ll", "parameters", "cuts",
     "structure_score_per_row", "seconds", "details",
 ]  # fmt: skip
 CUTSET_LEARNERS = ["CNet", "XCNet", "dCSN", "CNetBD", "CNetBIC"]
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file, none if it is not there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(line for line in stream if not line.startswith("#")))
-
-
-def append(path: Path, row: dict[str, object]) -> None:
-    """Add a row to a CSV file at once, so that an interrupted run loses nothing."""
-    new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, FIELDS)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
+# What compiles the kernels of a learner.
+SMALL = {
+    "CutsetNetwork": bc.CutsetNetwork,
+    "CutsetEnsemble": partial(bc.CutsetEnsemble, 1, 3, n_bags=2, random_state=0),
+}
 
 
 def run(learner: str, names: list[str], budget: float | None, force: bool, path: Path) -> None:
     """Learn and score what is not yet in the results."""
-    done = {(r["dataset"], r["learner"]) for r in read_csv(path)}
-    warm_up(learner)
+    done = latest(path, "dataset", "learner")
+    warm_up([SMALL[learner]], [fetch_debd("nltcs").train[:300]])
     for name in names:
         if (name, learner) in done and not force:
             print(f"{name}: there already")
             continue
         data = fetch_debd(name)
-        X = np.vstack([data.train, data.valid])
+        X = learning_rows(data)
         if learner == "CutsetNetwork":
             model = bc.CutsetNetwork()
         else:
@@ -83,28 +75,19 @@ def run(learner: str, names: list[str], budget: float | None, force: bool, path:
             "seconds": f"{seconds:.3f}",
             "details": details,
         }
-        append(path, row)
+        append(path, FIELDS, row)
         print(f"{name}: {row['test_ll']} in {seconds:.1f} s, {model.n_parameters_} parameters")
-
-
-def warm_up(learner: str) -> None:
-    """Compile the kernels on a small table, so that the first set is not charged for it."""
-    X = fetch_debd("nltcs").train[:300]
-    if learner == "CutsetNetwork":
-        bc.CutsetNetwork().fit(X).score(X)
-    else:
-        bc.CutsetEnsemble(1, 3, n_bags=2, random_state=0).fit(X).score(X)
 
 
 def table(path: Path) -> str:
     """Markdown table of everything that has been run, best of each row in bold."""
-    results = {(r["dataset"], r["learner"]): r for r in read_csv(path)}
-    paper = {r["dataset"]: r for r in read_csv(REFERENCE / "log_likelihood.csv")}
-    best = {r["dataset"]: r for r in read_csv(REFERENCE / "best_known.csv")}
+    results = latest(path, "dataset", "learner")
+    paper = latest(REFERENCE / "log_likelihood.csv", "dataset")
+    best = latest(REFERENCE / "best_known.csv", "dataset")
     head = ["data set", "best of 5 cutset learners*", "CutsetNetwork", "parameters", "seconds",
             "EM-CNetBD*", "ID-SPN*", "best tractable*", "CutsetEnsemble", "parameters",
             "seconds"]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    rows = []
     wins = {"cutset": 0, "em": 0, "idspn": 0, "tractable": 0}
     n_network = n_ensemble = 0
     for name in DEBD_NAMES:
@@ -132,8 +115,9 @@ def table(path: Path) -> str:
             if learner == "CutsetEnsemble":
                 cells += [f"{em:.3f}", f"{idspn:.3f}", f"{tractable:.2f}"]
             cells += own
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
+        rows.append(cells)
+    lines = [
+        *markdown(head, rows),
         "",
         "Test log-likelihood in nats, the higher the better. * published numbers. Bold: above the",
         "best of the paper's cutset learners, above the best published tractable model.",
@@ -144,7 +128,7 @@ def table(path: Path) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["network", "ensemble", "table"])
@@ -152,14 +136,12 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=300.0, help="seconds for each ensemble")
     parser.add_argument("--force", action="store_true", help="run again what is there")
     parser.add_argument("--results", type=Path, default=RESULTS / "beyond.csv")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     if args.what == "network":
         run("CutsetNetwork", args.sets, None, args.force, args.results)
     elif args.what == "ensemble":
         run("CutsetEnsemble", args.sets, args.budget, args.force, args.results)
-    text = table(args.results)
-    args.results.with_suffix(".md").write_text(text + "\n")
-    print(text)
+    publish(args.results.with_suffix(".md"), table(args.results))
 
 
 if __name__ == "__main__":

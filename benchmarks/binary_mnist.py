@@ -13,8 +13,6 @@ ensemble save their state after every step too: a run that was interrupted goes 
 from __future__ import annotations
 
 import argparse
-import csv
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bayescut as bc
+from _results import RESULTS, append, latest, learning_rows, load, publish
 from bayescut.datasets import fetch_binary_mnist
 from bayescut.plots import half_masks, image_panels, inpainting_panels, sample_panels
 
-RESULTS = Path(__file__).parent / "results"
 SHAPE = (28, 28)
 FIELDS = [
     "model", "rows", "test_ll", "train_ll", "parameters", "seconds", "cpu_s", "resumed", "load",
@@ -79,25 +77,6 @@ def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]
     }  # fmt: skip
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file, none if it is not there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def append(path: Path, row: dict[str, object]) -> None:
-    """Add a row to a CSV file at once, so that an interrupted run loses nothing."""
-    new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, FIELDS)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def fit_timed(
     make: Callable[[str | None], Any], X: NDArray[np.uint8], checkpoint: Path
 ) -> tuple[Any, float, float, bool]:
@@ -143,7 +122,7 @@ def learn(
 ) -> None:
     """Learn, save and score the models that are not there yet."""
     path = folder / "binary_mnist.csv"
-    done = {row["model"] for row in read_csv(path)}
+    done = latest(path, "model")
     (folder / "models").mkdir(parents=True, exist_ok=True)
     for number, (name, make) in enumerate(wanted.items(), start=1):
         title = f"[{number}/{len(wanted)}] {name}"
@@ -153,7 +132,7 @@ def learn(
         print(f"{title}: learning from {len(X):,} images", flush=True)
         checkpoint = folder / "models" / f"mnist_{name}.checkpoint"
         model, seconds, processor, resumed = fit_timed(make, X, checkpoint)
-        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+        busy = load()
         bc.save(model, model_path(folder, name))
         row = {
             "model": name,
@@ -164,10 +143,10 @@ def learn(
             "seconds": f"{seconds:.1f}",
             "cpu_s": f"{processor:.1f}",
             "resumed": resumed,
-            "load": f"{load:.1f}",
+            "load": busy,
             "details": details(model),
         }
-        append(path, row)
+        append(path, FIELDS, row)
         print(
             f"{title}: {row['test_ll']} with {model.n_parameters_:,} parameters in {seconds:.1f} s "
             f"({processor:.1f} s of processor time)",
@@ -218,8 +197,7 @@ def table(folder: Path) -> str:
         "| model | test log-likelihood | training | parameters | seconds | processor s | |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]
-    latest = {row["model"]: row for row in read_csv(folder / "binary_mnist.csv")}
-    for r in latest.values():
+    for r in latest(folder / "binary_mnist.csv", "model").values():
         lines.append(
             f"| {r['model']} | {float(r['test_ll']):.2f} | {float(r['train_ll']):.2f} | "
             f"{int(r['parameters']):,} | {r['seconds']} | {r['cpu_s']} | {r['details']} |"
@@ -251,15 +229,13 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"unknown models {', '.join(unknown)}; there are {', '.join(every)}")
     data = fetch_binary_mnist()
     if not args.figures_only:
-        X = np.vstack([data.train, data.valid])
+        X = learning_rows(data)
         test = data.test
         if args.rows is not None:
             X, test = spread(X, args.rows), spread(test, args.rows)
         learn({name: every[name] for name in names}, X, test, args.results, args.force)
     draw(names, data.test, args.results)
-    text = table(args.results)
-    (args.results / "binary_mnist.md").write_text(text + "\n")
-    print(text)
+    publish(args.results / "binary_mnist.md", table(args.results))
 
 
 if __name__ == "__main__":

@@ -10,15 +10,14 @@ sets (train and validation parts together, scored on the test part). Writes a CS
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 
 import numpy as np
 
 import bayescut as bc
+from _results import RESULTS, learning_rows, write_csv
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 
-RESULTS = Path(__file__).parent / "results"
 FIELDS = ["dataset", "prior", "score_per_row", "test_ll", "parameters"]
 
 
@@ -27,7 +26,7 @@ def measure(names: list[str]) -> list[dict[str, object]]:
     rows = []
     for name in names:
         data = fetch_debd(name)
-        X = np.vstack([data.train, data.valid])
+        X = learning_rows(data)
         for prior in (False, True):
             model = bc.CutsetNetwork(width=1, structure_prior=prior).fit(X)
             rows.append(
@@ -71,18 +70,15 @@ def draw(rows: list[dict[str, object]], path: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sets", nargs="+", default=list(DEBD_NAMES))
     parser.add_argument("--results", type=Path, default=RESULTS)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     rows = measure(args.sets)
     (args.results / "figures").mkdir(parents=True, exist_ok=True)
-    with (args.results / "calibration.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, FIELDS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(args.results / "calibration.csv", FIELDS, rows)
     draw(rows, args.results / "figures" / "calibration.png")
 
 

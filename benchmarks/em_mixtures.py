@@ -16,9 +16,8 @@ run again (delete its line, or give --force).
 from __future__ import annotations
 
 import argparse
-import csv
-import os
 import time
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,13 +25,13 @@ from typing import NamedTuple
 import numpy as np
 
 import bayescut as bc
+from _results import RESULTS, append, latest, learning_rows, load, markdown, publish, warm_up
 from bayescut.bench import published
 from bayescut.data import Domains
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 from bayescut.estimators._mixture import cluster
 from bayescut.learn.mixture import responsibilities
 
-RESULTS = Path(__file__).parent / "results"
 FIT_FIELDS = [
     "dataset", "rows", "columns", "components", "chosen", "iterations", "converged", "parameters",
     "test_ll", "paper", "difference_percent", "seconds", "validation",
@@ -70,25 +69,6 @@ AUTHORS = {
 }
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file, none if it is not there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def append(path: Path, fields: list[str], row: dict[str, object]) -> None:
-    """Add a row to a CSV file at once, so that an interrupted run loses nothing."""
-    new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, fields)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def paper_values() -> dict[str, float]:
     """Published test log-likelihoods of EM-CNetBD."""
     table = published("log_likelihood")
@@ -96,17 +76,13 @@ def paper_values() -> dict[str, float]:
     return {name: float(table.cells["EM-CNetBD", name]) for name in DEBD_NAMES}
 
 
-def warm_up() -> None:
-    """Compile the kernels on a small table, so that the first set is not charged for it."""
-    X = fetch_debd("nltcs").train[:300]
-    bc.EMCNetBD((2, 3), random_state=0, max_iter=2, patience=1).fit(X, X_valid=X[:50]).score(X)
-
-
 def fit(names: list[str], path: Path, *, rows: int | None, force: bool, verbose: int) -> None:
     """Learn and score the sets that are not yet in the results."""
-    done = {r["dataset"] for r in read_csv(path)}
+    done = latest(path, "dataset")
     paper = paper_values()
-    warm_up()
+    X = fetch_debd("nltcs").train[:300]
+    small = partial(bc.EMCNetBD, (2, 3), random_state=0, max_iter=2, patience=1)
+    warm_up([small], [X], X_valid=X[:50])
     for name in names:
         if name in done and not force:
             print(f"{name}: there already")
@@ -139,13 +115,13 @@ def fit(names: list[str], path: Path, *, rows: int | None, force: bool, verbose:
 
 def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> None:
     """Time as many components and iterations as the authors' program was timed with."""
-    done = {r["dataset"] for r in read_csv(path)}
+    done = latest(path, "dataset")
     for name in names:
         if name not in AUTHORS or (name in done and not force):
             continue
         theirs = AUTHORS[name]
         data = fetch_debd(name)
-        X = np.ascontiguousarray(np.vstack([data.train, data.valid])[:rows])
+        X = np.ascontiguousarray(learning_rows(data)[:rows])
         domains = Domains.binary(X.shape[1])
         job = bc.CutsetMixture(theirs.components)._job()
         labels = cluster(X, domains, theirs.components, 0, None)
@@ -176,22 +152,22 @@ def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> Non
             "authors_s": theirs.seconds,
             "ratio": f"{theirs.seconds / best:.1f}",
             "lower_bound": f"{bound:.4f}",
-            "load": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "",
+            "load": load(),
         })  # fmt: skip
         print(f"{name}: {best:.3f} s, {theirs.seconds / best:.0f} times as fast", flush=True)
 
 
 def fit_table(path: Path) -> str:
     """Markdown table of the sets that have been run."""
-    rows = {r["dataset"]: r for r in read_csv(path)}
+    found = latest(path, "dataset")
     head = ["data set", "components", "steps", "parameters", "seconds", "test log-likelihood",
             "paper", "difference, %"]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    rows = []
     reached = 0
     for name in DEBD_NAMES:
-        if name not in rows:
+        if name not in found:
             continue
-        r = rows[name]
+        r = found[name]
         difference = float(r["difference_percent"])
         reached += difference >= -TOLERANCE
         shown = f"{difference:+.2f}"
@@ -199,13 +175,14 @@ def fit_table(path: Path) -> str:
                  f"{float(r['seconds']):.1f}", f"{float(r['test_ll']):.3f}",
                  f"{float(r['paper']):.3f}",
                  shown if difference >= -TOLERANCE else f"**{shown}**"]  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
+        rows.append(cells)
+    lines = [
+        *markdown(head, rows),
         "",
         "EM-CNetBD: mean test log-likelihood in nats; seconds of all six numbers of components,",
         "their k-means starts and the last fit. The difference is in percent of the paper's value,",
         f"positive if ours is better; bold: worse by more than {TOLERANCE} %. "
-        f"At least the paper's less {TOLERANCE} %: {reached} of {len(rows)} sets.",
+        f"At least the paper's less {TOLERANCE} %: {reached} of {len(found)} sets.",
     ]
     return "\n".join(lines)
 
@@ -215,15 +192,15 @@ def speed_table(path: Path) -> str:
     head = ["data set", "components", "iterations", "first components, s", "E-steps, s",
             "M-steps, s", "all, s", "processor s", "authors, s", "times as fast",
             "load"]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    latest = {r["dataset"]: r for r in read_csv(path)}
     keys = ("first_s", "e_step_s", "m_step_s", "seconds", "cpu_s")
-    for r in latest.values():
+    rows = []
+    for r in latest(path, "dataset").values():
         times = [f"{float(r[key]):.3f}" for key in keys]
         cells = [r["dataset"], r["components"], r["iterations"], *times, r["authors_s"],
                  f"{float(r['ratio']):.0f}", r["load"]]  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
+        rows.append(cells)
+    lines = [
+        *markdown(head, rows),
         "",
         f"Best of {REPETITIONS} runs, k-means start not counted, kernels compiled. Load: how many",
         "processes wanted one of two cores then; above two, seconds are longer than they need be.",
@@ -251,10 +228,7 @@ def main(arguments: list[str] | None = None) -> None:
         parts += ["# Mixtures by structural EM", fit_table(fits)]
     if speeds.exists():
         parts += ["# Speed against the authors' program", speed_table(speeds)]
-    text = "\n\n".join(parts)
-    args.results.mkdir(parents=True, exist_ok=True)
-    (args.results / "em_mixtures.md").write_text(text + "\n")
-    print(text)
+    publish(args.results / "em_mixtures.md", "\n\n".join(parts))
 
 
 if __name__ == "__main__":

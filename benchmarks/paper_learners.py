@@ -13,7 +13,6 @@ start-up of a process is measured apart, in new processes. Tables go to ``benchm
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import platform
@@ -24,15 +23,16 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import bayescut as bc
+from _results import HERE, RESULTS, learning_rows, read_csv, warm_up, write_csv
 from bayescut.datasets import DEBD_NAMES, fetch_debd, load_binary_digits
 
-HERE = Path(__file__).resolve().parent
 LEARNERS = ("CNetBD", "CNetBIC")
 # What is asked of the geometric mean and the minimum of the ratios, and of the sum of the seconds.
 TARGETS = {"CNetBD": (120.0, 40.0, 12.0), "CNetBIC": (80.0, None, 8.0)}
@@ -78,12 +78,11 @@ class Run:
 def read_reference() -> dict[tuple[str, str], Reference]:
     """Read the published values, by data set and learner."""
     table = {}
-    with open(HERE / "reference" / "paper_learners.csv", newline="") as file:
-        for line in csv.DictReader(file):
-            key = line.pop("dataset"), line.pop("learner")
-            whole = {"paper_parameters", "authors_parameters", "authors_cuts"}
-            values = {k: int(v) if k in whole else float(v) for k, v in line.items()}
-            table[key] = Reference(**values)  # type: ignore[arg-type]
+    for line in read_csv(HERE / "reference" / "paper_learners.csv"):
+        key = line.pop("dataset"), line.pop("learner")
+        whole = {"paper_parameters", "authors_parameters", "authors_cuts"}
+        values = {k: int(v) if k in whole else float(v) for k, v in line.items()}
+        table[key] = Reference(**values)  # type: ignore[arg-type]
     return table
 
 
@@ -119,7 +118,7 @@ def measure(dataset: str, learners: Iterable[str], repeat: int, jobs: int) -> li
     """Learn from one data set with every learner."""
     reference = read_reference()
     data = fetch_debd(dataset, verbose=1)
-    X = np.vstack([data.train, data.valid])
+    X = learning_rows(data)
     runs = []
     for learner in learners:
         ref = reference[dataset, learner]
@@ -155,19 +154,17 @@ def measure(dataset: str, learners: Iterable[str], repeat: int, jobs: int) -> li
     return runs
 
 
-def warm_up(jobs: int) -> None:
-    """Have the kernels compiled or loaded before anything is timed.
+def small_tables() -> list[NDArray[np.uint8]]:
+    """Tables that have all kernels compiled or loaded before anything is timed.
 
-    Twice, as shallow networks over many columns and deep ones over few take different paths: in
+    Two, as shallow networks over many columns and deep ones over few take different paths: in
     the second table neighbours depend on each other once the first two columns are known.
     """
     digits = load_binary_digits().train
     deep = np.random.default_rng(0).integers(2, size=(2000, 8), dtype=np.uint8)
     for j in range(3, 8):
         deep[:, j] = deep[:, j - 1] ^ deep[:, j % 2]
-    for learner in LEARNERS:
-        for table in (digits, deep):
-            getattr(bc, learner)(n_jobs=jobs).fit(table).score(table)
+    return [digits, deep]
 
 
 # ---------------------------------------------------------------- start-up
@@ -301,16 +298,6 @@ def summary(runs: Sequence[Run]) -> str:
     )
 
 
-def write_csv(path: Path, headings: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Write a table and say where."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(headings)
-        writer.writerows(lines)
-    print(f"wrote {path}")
-
-
 def machine() -> str:
     """Name what the times were taken on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -335,12 +322,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=3, help="fits of each, at least 1")
     parser.add_argument("--jobs", type=int, default=-1, help="threads of a fit, -1: all cores")
     parser.add_argument("--skip-start-up", action="store_true", help="no new processes")
-    parser.add_argument("--output", type=Path, default=HERE / "results", help="folder of the CSV")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the CSV")
     options = parser.parse_args(arguments)
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
     print(machine())
-    warm_up(options.jobs)
+    warm_up([partial(getattr(bc, name), n_jobs=options.jobs) for name in LEARNERS], small_tables())
     runs: list[Run] = []
     for dataset in options.sets:
         print(f"learning {dataset} ...", file=sys.stderr, flush=True)
@@ -348,19 +335,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs.sort(key=lambda run: options.learners.index(run.learner))
     print_parity(runs)
     print_times(runs)
-    headings = list(asdict(runs[0]))
-    write_csv(
-        options.output / "paper_learners.csv",
-        headings,
-        ([getattr(run, name) for name in headings] for run in runs),
-    )
+    path = options.output / "paper_learners.csv"
+    write_csv(path, list(asdict(runs[0])), map(asdict, runs))
+    print(f"wrote {path}")
     if not options.skip_start_up:
         print("\nSeconds a new process needs (CNetBD on nltcs)\n")
         times = start_up(options.repeat)
         lines = [(what, f"{clock:.4f}", f"{cpu:.4f}") for what, (clock, cpu) in times]
         print_table((" what", "seconds", "of the processor"), lines)
         headings = ["what", "seconds", "processor_seconds"]
-        write_csv(options.output / "start_up.csv", headings, lines)
+        path = options.output / "start_up.csv"
+        write_csv(path, headings, (dict(zip(headings, line, strict=True)) for line in lines))
+        print(f"wrote {path}")
     return 0 if all(run.parity == "equal" for run in runs) else 1
 
 

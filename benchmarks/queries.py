@@ -12,7 +12,6 @@ at three widths. The best of several runs counts; kernels are warm.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import bayescut as bc
+from _results import RESULTS, write_csv
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.datasets import fetch_binary_mnist, fetch_debd
@@ -29,7 +29,6 @@ from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.mixture import StructuralEM
 from bayescut.scores import BayesDirichlet
 
-RESULTS = Path(__file__).parent / "results"
 FIELDS = [
     "part", "data", "columns", "model", "query", "rows", "rows_per_s", "ns_per_cell", "peer",
     "ratio",
@@ -188,13 +187,13 @@ def every_query(names: list[str], n_rows: int) -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--sets", nargs="+", default=["jester", "c20ng", "binarized_mnist"])
     parser.add_argument("--results", type=Path, default=RESULTS / "queries.csv")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
     try:
         import deeprob  # noqa: F401
@@ -203,11 +202,7 @@ def main() -> None:
     else:
         rows += beside_peer(args.sets, args.rows)
     rows += every_query(args.sets, args.rows)
-    args.results.parent.mkdir(parents=True, exist_ok=True)
-    with args.results.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, FIELDS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(args.results, FIELDS, rows)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ Every result is appended to a CSV file as it comes; what is there is not run aga
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import time
 from collections.abc import Sequence
@@ -34,10 +33,19 @@ from pathlib import Path
 import numpy as np
 
 import bayescut as bc
+from _results import (
+    REFERENCE,
+    RESULTS,
+    append,
+    latest,
+    learning_rows,
+    markdown,
+    publish,
+    read_csv,
+    warm_up,
+)
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 
-RESULTS = Path(__file__).resolve().parent / "results"
-REFERENCE = Path(bc.__file__).parent / "bench" / "reference"
 PUBLISHED = {"CNet": "CNet", "XCNet": "XCNet", "XCNet-shuffled": "XCNet", "DCSN": "dCSN"}
 SEEDS = 10
 FIELDS = [
@@ -45,25 +53,6 @@ FIELDS = [
     "parameters", "parameters_as_published", "paper_parameters", "cuts", "seconds",
     "processor_seconds", "paper_seconds", "ratio",
 ]  # fmt: skip
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file, none if it is not there."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(line for line in stream if not line.startswith("#")))
-
-
-def append(path: Path, row: dict[str, object]) -> None:
-    """Add a row to a CSV file at once, so that an interrupted run loses nothing."""
-    new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, FIELDS)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 def published(kind: str) -> dict[tuple[str, str], float]:
@@ -85,7 +74,7 @@ def learners_of(name: str) -> list[bc.CNet | bc.XCNet | bc.DCSN]:
 def measure(name: str, dataset: str, sizes: bool) -> dict[str, object]:
     """Learn and score one cell."""
     data = fetch_debd(dataset)
-    X = np.vstack([data.train, data.valid])
+    X = learning_rows(data)
     models = learners_of(name)
     random = name.startswith("XCNet")
     seconds, processor, scores = [], [], []
@@ -132,16 +121,9 @@ def measure(name: str, dataset: str, sizes: bool) -> dict[str, object]:
     }
 
 
-def warm_up() -> None:
-    """Compile the kernels on small tables, so that the first set is not charged for it."""
-    for X in (fetch_debd("nltcs").train[:2000], fetch_debd("dna").train[:600]):
-        for name in PUBLISHED:
-            learners_of(name)[0].fit(X).score(X)
-
-
 def table(path: Path) -> str:
     """Markdown tables of everything that has been run; agreement comes before time."""
-    rows = {(r["dataset"], r["learner"]): r for r in read_csv(path)}
+    rows = latest(path, "dataset", "learner")
     lines = []
     for name, column in PUBLISHED.items():
         found = [rows[d, name] for d in DEBD_NAMES if (d, name) in rows]
@@ -166,18 +148,17 @@ def table(path: Path) -> str:
         )
         head = ["data set", f"{name}", f"{column}*", "", "parameters", "as published counts",
                 "parameters*", "seconds", "processor", "seconds*", "ratio"]  # fmt: skip
-        lines += ["", "| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+        cells = []
         for r in found:
             spread = f" ± {float(r['test_ll_sd']):.3f}" if r["test_ll_sd"] else ""
-            cells = [
+            cells.append([
                 r["dataset"], f"{float(r['test_ll']):.3f}{spread}", r["paper_test_ll"],
                 "" if r["agrees"] == "yes" else "differs", r["parameters"],
                 r["parameters_as_published"], r["paper_parameters"], r["seconds"],
                 r["processor_seconds"],
                 r["paper_seconds"], r["ratio"],
-            ]  # fmt: skip
-            lines.append("| " + " | ".join(cells) + " |")
-        lines.append("")
+            ])  # fmt: skip
+        lines += ["", *markdown(head, cells), ""]
     lines += [
         "* published numbers. XCNet: mean and standard deviation of a run; where it differs, ties",
         "between equally good trees are the reason (see the script), as the same learner shows",
@@ -195,19 +176,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="run again what is there")
     parser.add_argument("--results", type=Path, default=RESULTS / "rivals.csv")
     args = parser.parse_args(argv)
-    done = {(r["dataset"], r["learner"]) for r in read_csv(args.results)}
+    done = latest(args.results, "dataset", "learner")
     if args.learners:
-        warm_up()
+        tables = [fetch_debd("nltcs").train[:2000], fetch_debd("dna").train[:600]]
+        warm_up([lambda name=name: learners_of(name)[0] for name in PUBLISHED], tables)
     for name in args.learners:
         for dataset in args.sets:
             if (dataset, name) in done and not args.force:
                 continue
             row = measure(name, dataset, not args.skip_sizes)
-            append(args.results, row)
+            append(args.results, FIELDS, row)
             print(", ".join(f"{key} {value}" for key, value in row.items() if value != ""))
-    text = table(args.results)
-    args.results.with_suffix(".md").write_text(text + "\n")
-    print(text)
+    publish(args.results.with_suffix(".md"), table(args.results))
     return 0
 
 

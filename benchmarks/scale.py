@@ -15,13 +15,13 @@ The table goes to ``benchmarks/results/scale.csv``.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-HERE = Path(__file__).resolve().parent
+from _results import RESULTS, warm_up, write_csv
+
 BLOCK = 1 << 16  # rows drawn at a time
 DEPTH = 3  # cuts from the root of the true network to its leaves
 TEST_ROWS = 20_000
@@ -123,7 +124,7 @@ def measure(n_rows: int, n_columns: int, repeat: int, jobs: int) -> dict[str, An
     network = TrueNetwork(n_columns)
     test = np.empty((TEST_ROWS, n_columns), dtype=np.uint8)
     true_ll = float(network.draw(test, seed=1).mean())
-    bc.CNetBD(n_jobs=jobs).fit(test[:1000]).score(test[:1000])  # kernels compiled or loaded
+    warm_up([partial(bc.CNetBD, n_jobs=jobs)], [test[:1000]])
     process = memory("VmRSS")
 
     table = np.empty((n_rows, n_columns), dtype=np.uint8)
@@ -201,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--repeat", type=int, default=2, help="fits of each size, at least 1")
     parser.add_argument("--jobs", type=int, default=-1, help="threads of a fit, -1: all cores")
-    parser.add_argument("--output", type=Path, default=HERE / "results", help="folder of the CSV")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the CSV")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.columns <= DEPTH or options.repeat < 1 or min(options.rows) < 1:
@@ -215,12 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{n_rows:,} rows ...", file=sys.stderr, flush=True)
         results.append(in_new_process(n_rows, options))
     report(results)
-    options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "scale.csv"
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(results[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(results)
+    write_csv(path, list(results[0]), results)
     print(f"\nwrote {path}")
     return 0
 

@@ -1,9 +1,6 @@
 """The scripts of the mixtures run, on their smallest settings, and go on where they stopped."""
 
 import csv
-import importlib.util
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,26 +8,14 @@ import pytest
 import bayescut as bc
 from bayescut.datasets import DEBD_NAMES, fetch_binary_mnist, fetch_debd
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(
-        f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
 
 @pytest.fixture(scope="module")
-def em_mixtures():
+def em_mixtures(load):
     return load("em_mixtures")
 
 
 @pytest.fixture(scope="module")
-def binary_mnist():
+def binary_mnist(load):
     pytest.importorskip("matplotlib")
     return load("binary_mnist")
 

@@ -1,24 +1,15 @@
 """The benchmark of the cutset rivals runs on its smallest settings and does nothing twice."""
 
 import csv
-import importlib.util
-import sys
-from pathlib import Path
 
 import pytest
 
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "rivals.py"
-
 
 @pytest.fixture(scope="module")
-def rivals():
-    spec = importlib.util.spec_from_file_location("benchmark_rivals", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def rivals(load):
+    return load("rivals")
 
 
 def test_published_values_are_complete(rivals):

@@ -1,7 +1,6 @@
 """The benchmark scripts run, on their smallest settings, and say what they mean."""
 
 import csv
-import importlib.util
 import os
 import subprocess
 import sys
@@ -15,23 +14,13 @@ from bayescut.datasets import DEBD_NAMES, fetch_debd
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(
-        f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
-def paper_learners():
+def paper_learners(load):
     return load("paper_learners")
 
 
 @pytest.fixture(scope="module")
-def scale():
+def scale(load):
     return load("scale")
 
 

@@ -1,0 +1,114 @@
+"""Tables of results grow line by line, and the published ones are those of the lines beneath."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bayescut.datasets import load_binary_digits
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+SCRIPTS = sorted(path.stem for path in BENCHMARKS.glob("[!_]*.py"))
+
+
+@pytest.fixture(scope="module")
+def results(load):
+    return load("_results")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The published CSV files without the pages made of them."""
+    for path in (BENCHMARKS / "results").glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help(load, name, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        load(name).main(["--help"])
+    assert exit_.value.code == 0
+    assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "target"),
+    [
+        ("beyond", ["table"], "beyond.csv"),
+        ("rivals", ["--learners"], "rivals.csv"),
+        ("em_mixtures", ["table"], "."),
+    ],
+)
+def test_pages_are_made_of_the_lines(load, folder, name, arguments, target, capsys):
+    load(name).main([*arguments, "--results", str(folder / target)])
+    page = (folder / f"{name}.md").read_text(encoding="utf-8")
+    assert page == (BENCHMARKS / "results" / f"{name}.md").read_text(encoding="utf-8")
+    assert page == capsys.readouterr().out
+
+
+def test_page_of_mnist_is_made_of_the_lines(load, folder):
+    page = load("binary_mnist").table(folder) + "\n"
+    assert page == (BENCHMARKS / "results" / "binary_mnist.md").read_text(encoding="utf-8")
+
+
+def test_last_line_counts_in_a_page(load, folder):
+    beyond = load("beyond")
+    path = folder / "beyond.csv"
+    row = beyond.latest(path, "dataset", "learner")["nltcs", "CutsetNetwork"]
+    beyond.append(path, beyond.FIELDS, row | {"parameters": 1234567})
+    assert "1234567" in beyond.table(path)
+
+
+def test_lines_are_appended_at_once(results, tmp_path):
+    path = tmp_path / "new" / "table.csv"
+    assert results.read_csv(path) == [] and results.latest(path, "set") == {}
+    results.append(path, ["set", "learner", "value"], {"set": "a", "learner": "x", "value": 1})
+    results.append(path, ["set", "learner", "value"], {"set": "b", "learner": "x"})
+    results.append(path, ["set", "learner", "value"], {"set": "a", "learner": "x", "value": 2})
+    assert path.read_bytes() == b"set,learner,value\na,x,1\nb,x,\na,x,2\n"
+    found = results.latest(path, "set", "learner")
+    assert list(found) == [("a", "x"), ("b", "x")]
+    assert found["a", "x"]["value"] == "2"
+    assert results.latest(path, "set")["b"]["value"] == ""
+
+
+def test_a_file_keeps_its_line_ends(results, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"a\r\n1\r\n")
+    results.append(path, ["a"], {"a": 2})
+    assert path.read_bytes() == b"a\r\n1\r\n2\r\n"
+    results.write_csv(path, ["a"], [{"a": 3}])
+    assert path.read_bytes() == b"a\r\n3\r\n"
+
+
+def test_comments_are_left_out(results, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("# where it is from\na,b\n1,2\n")
+    assert results.read_csv(path) == [{"a": "1", "b": "2"}]
+
+
+def test_markdown(results):
+    assert results.markdown(["a", "b"], [["x", "1"]]) == ["| a | b |", "|---|---:|", "| x | 1 |"]
+
+
+def test_warm_up_fits_and_scores(results):
+    seen = []
+
+    class Model:
+        def fit(self, X, y=None):
+            seen.append(("fit", len(X), y))
+            return self
+
+        def score(self, X):
+            seen.append(("score", len(X)))
+
+    tables = iter([[1, 2], [3]])
+    results.warm_up([Model, Model], tables, y=0)
+    assert seen == [("fit", 2, 0), ("score", 2), ("fit", 1, 0), ("score", 1)] * 2
+
+
+def test_learning_rows(results):
+    digits = load_binary_digits()
+    rows = results.learning_rows(digits)
+    assert len(rows) == len(digits.train) + len(digits.valid) and rows.dtype == digits.train.dtype
