@@ -201,7 +201,7 @@ def run(output: Path, *, seed: int = 0, out: PlainScreen | None = None) -> list[
         f"{X.shape[1]} pixels."
     )
     out.say(
-        "The first run on a machine compiles the kernels, which takes up to a minute; "
+        "The first run on a machine compiles the kernels, which takes about a minute; "
         "later runs find them in the cache."
     )
     with out.steps(2 * len(LEARNERS)) as step:
