@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from tests.oracle.naive_learner import bd_family, joint
 
+from bayescut.counts.families import weight_planes
 from bayescut.data import Domains
 from bayescut.learn.cutset import CutsetLearner, Node
 from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.junction import JunctionLeaves, weight_planes
+from bayescut.learn.junction import JunctionLeaves
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import TopGain, TreeLeaves
 from bayescut.learn.widen import widen

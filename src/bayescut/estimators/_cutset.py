@@ -204,6 +204,10 @@ class CutsetNetwork(SingleCutset):
         Most parents of a column in a leaf; 1 gives forests, 0 independence.
     structure_prior : bool, default=True
         Charge for choices; ``False`` maximises the marginal likelihood alone, as the paper does.
+    shrinkage : bool, default=True
+        Shrink the tables of a leaf towards the rows outside it, by as much as their marginal
+        likelihood asks for. Structures are chosen without it; ``False`` keeps the posterior means
+        of the score.
     n_candidates : int or None, default=10
         Columns of the largest information gain that are tried as cuts; None tries all. On the
         validation parts of the benchmark sets more were slower and on balance no better.
@@ -242,6 +246,7 @@ class CutsetNetwork(SingleCutset):
         n_candidates: int | None = 10,
         *,
         structure_prior: bool = True,
+        shrinkage: bool = True,
         n_states: Any = None,
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -250,6 +255,7 @@ class CutsetNetwork(SingleCutset):
         self.width = width
         self.n_candidates = n_candidates
         self.structure_prior = structure_prior
+        self.shrinkage = shrinkage
         self.n_states = n_states
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -261,4 +267,5 @@ class CutsetNetwork(SingleCutset):
             check_count("width", self.width, low=0),
             TopGain(self.n_candidates),
             n_jobs,
+            bool(self.shrinkage),
         )

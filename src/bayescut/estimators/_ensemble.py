@@ -47,6 +47,9 @@ class CutsetEnsemble(CircuitEstimator):
         Most parents of a column in a leaf.
     ess : float, default=1.0
         Equivalent sample size of every node.
+    shrinkage : bool, default=True
+        Shrink the tables of components and leaves towards the rows outside them; see
+        `CutsetNetwork`.
     time_budget : float or None, default=None
         Seconds after which learning stops with what it has; at least one member is learned.
     checkpoint : path or None, default=None
@@ -97,6 +100,7 @@ class CutsetEnsemble(CircuitEstimator):
         n_bags: int = 64,
         width: int = 4,
         ess: float = 1.0,
+        shrinkage: bool = True,
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
@@ -111,6 +115,7 @@ class CutsetEnsemble(CircuitEstimator):
         self.n_bags = n_bags
         self.width = width
         self.ess = ess
+        self.shrinkage = shrinkage
         self.time_budget = time_budget
         self.checkpoint = checkpoint
         self.random_state = random_state
@@ -171,6 +176,7 @@ class CutsetEnsemble(CircuitEstimator):
             BayesDirichlet(self.ess, spread=False),
             StructurePrior(),
             check_count("width", self.width, low=0),
+            shrink=bool(self.shrinkage),
         )
         return EnsembleLearner(
             network,

@@ -132,6 +132,12 @@ class CutsetLearner:
     stop: Stop = field(default_factory=Stop)
     n_jobs: int = 1
 
+    def part_of(
+        self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None
+    ) -> CutsetLearner:
+        """Return a learner of the networks of a mixture: they know nothing of each other."""
+        return self
+
     def grow(
         self,
         codes: CodeArray,

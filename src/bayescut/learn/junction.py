@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bayescut._kernels import kernel
-from bayescut._typing import BitArray, CodeArray, FloatArray, IntArray
-from bayescut.data.bits import bit_layout, pack, popcount
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.counts.families import cell_masks, count_mask, family_counts, weight_planes
+from bayescut.data.bits import bit_layout, pack
 from bayescut.learn.leaves import Leaf
+from bayescut.learn.outside import Outside, choose_strength, posterior_tables
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, fill_table, potential
 from bayescut.scores.prior import StructureCosts
@@ -49,72 +51,6 @@ class JunctionRule(NamedTuple):
     parameter_cost: float
     parent_cost: float
     leaf_cost: float
-
-
-@kernel
-def cell_masks(bits, n, ptr, sizes, members, n_members, masks):
-    """Rows in each joint state of some columns, as masks; returns the number of joint states.
-
-    The first member is the slowest digit of the state's number.
-    """
-    n_words = bits.shape[1]
-    for w in range(n_words):
-        masks[0, w] = ~np.uint64(0)
-    if n % 64:
-        masks[0, n_words - 1] = (np.uint64(1) << np.uint64(n % 64)) - np.uint64(1)
-    cells = 1
-    for d in range(n_members):
-        v = members[d]
-        k = sizes[v]
-        # From the last cell on, so that no mask is overwritten before it is split.
-        for c in range(cells - 1, -1, -1):
-            for s in range(k - 1, 0, -1):
-                b = ptr[v] + s - 1
-                for w in range(n_words):
-                    masks[c * k + s, w] = masks[c, w] & bits[b, w]
-            if c * k != c:
-                for w in range(n_words):
-                    masks[c * k, w] = masks[c, w]
-            for s in range(1, k):
-                for w in range(n_words):
-                    masks[c * k, w] &= ~masks[c * k + s, w]
-        cells *= k
-    return cells
-
-
-@kernel
-def count_mask(mask, other, planes, n_words):
-    """Number of rows in both masks, or their weight in units of the lowest plane."""
-    total = np.uint64(0)
-    if planes.shape[0] == 0:
-        for w in range(n_words):
-            total += popcount(mask[w] & other[w])
-        return np.int64(total)
-    for p in range(planes.shape[0]):
-        part = np.uint64(0)
-        for w in range(n_words):
-            part += popcount(mask[w] & other[w] & planes[p, w])
-        total += part << np.uint64(p)
-    return np.int64(total)
-
-
-def weight_planes(weights: FloatArray) -> tuple[BitArray, float]:
-    """Split weights into bit planes: plane p is set where bit p of the rounded weight is.
-
-    Weights are rounded to multiples of 2**-24 of the largest. From there on counting them is exact
-    integer arithmetic, with the same popcounts as for rows that count once.
-
-    Returns
-    -------
-    uint64 array of shape (25, ceil(n / 64)), float
-        The planes and the weight of one unit of the lowest.
-    """
-    unit = float(weights.max()) / 2**24
-    units = np.rint(weights / unit).astype(np.uint32)
-    bits = (units[None, :] >> np.arange(25, dtype=np.uint32)[:, None]) & np.uint32(1)
-    padded = np.zeros((25, (len(weights) + 63) // 64 * 64), dtype=np.uint8)
-    padded[:, : len(weights)] = bits
-    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64), unit
 
 
 @kernel
@@ -346,46 +282,6 @@ def grow_junction(rule, bits, planes, unit, n, sizes, ptr, active, ess, tables, 
     return order, order_host, parent_ptr, parents, total
 
 
-@kernel
-def junction_tables(bits, planes, unit, n, sizes, ptr, order, parent_ptr, parents, ess):
-    """Posterior means ``log p(x | parents)`` of the families, end to end."""
-    total = 0
-    most = 1
-    widest = 1
-    for f in range(order.shape[0]):
-        cells = 1
-        for i in range(parent_ptr[f], parent_ptr[f + 1]):
-            cells *= sizes[parents[i]]
-        total += cells * sizes[order[f]]
-        most = max(most, cells)
-        widest = max(widest, parent_ptr[f + 1] - parent_ptr[f])
-    out = np.empty(total)
-    n_words = bits.shape[1]
-    masks = np.empty((most, n_words), dtype=np.uint64)
-    start = 0
-    for f in range(order.shape[0]):
-        v = order[f]
-        k = sizes[v]
-        family = parents[parent_ptr[f] : parent_ptr[f + 1]]
-        cells = cell_masks(bits, n, ptr, sizes, family, family.shape[0], masks)
-        a = ess / (cells * k)
-        for c in range(cells):
-            whole = count_mask(masks[c], masks[c], planes, n_words)
-            rest = whole
-            for s in range(1, k):
-                x = count_mask(masks[c], bits[ptr[v] + s - 1], planes, n_words)
-                rest -= x
-                out[start + s] = x
-            out[start] = rest
-            for s in range(k):
-                if whole * unit + a * k > 0.0:
-                    out[start + s] = np.log((out[start + s] * unit + a) / (whole * unit + a * k))
-                else:
-                    out[start + s] = -np.log(k)
-            start += k
-    return out
-
-
 class JunctionLeaves:
     """Fits thin-junction-tree leaves; one object serves all leaves of a table.
 
@@ -403,6 +299,8 @@ class JunctionLeaves:
         The largest number of rows there can be.
     weight : float, optional
         Total weight of the training rows, if not their number.
+    outside : Outside, optional
+        All rows there are: tables are shrunk towards those that are not the leaf's.
     """
 
     def __init__(
@@ -413,7 +311,9 @@ class JunctionLeaves:
         sizes: IntArray,
         n_rows: int,
         weight: float | None = None,
+        outside: Outside | None = None,
     ) -> None:
+        self.outside = outside
         self.score = score
         self.prior = prior
         self.width = width
@@ -448,16 +348,22 @@ class JunctionLeaves:
             parent_cost=self.prior.parent_cost(m),
             leaf_cost=self.prior.leaf_cost(m, self.width),
         )
-        tables, levels = self._levels(ess)
+        potentials, levels = self._levels(ess)
         xlogx = self._xlogx
         if sample_weight is not None:
             levels, xlogx = np.full(1, -1), self._xlogx[:0]
         shape = (layout.sizes, layout.ptr)
         order, hosts, parent_ptr, parents, score = grow_junction(
-            rule, bits, planes, unit, n, *shape, np.arange(m), ess, tables, levels, xlogx
+            rule, bits, planes, unit, n, *shape, np.arange(m), ess, potentials, levels, xlogx
         )
-        params = junction_tables(bits, planes, unit, n, *shape, order, parent_ptr, parents, ess)
-        leaf = Leaf(columns[order], hosts, parent_ptr, columns[parents], params)
+        own = family_counts(bits, planes, unit, n, *shape, order, parent_ptr, parents)
+        families = (columns[order], parent_ptr, columns[parents])
+        others, strength = np.zeros_like(own), 0.0
+        if self.outside is not None and n < self.outside.n_rows:
+            others = self.outside.counts(*families, own)
+            strength = choose_strength(own, others, self.sizes, *families, ess)
+        tables = posterior_tables(own, others, self.sizes, *families, ess, strength)
+        leaf = Leaf(columns[order], hosts, parent_ptr, columns[parents], tables)
         return LeafFit(leaf, float(score))
 
     def _levels(self, ess: float) -> tuple[FloatArray, IntArray]:

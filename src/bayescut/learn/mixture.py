@@ -113,7 +113,7 @@ class StructuralEM:
         n_components = int(labels.max()) + 1
         rows = [np.flatnonzero(labels == k).astype(np.int32) for k in range(n_components)]
         rows = [r for r in rows if len(r)]
-        circuits = self._learn(codes, domains, rows, [sample_weight] * len(rows))
+        circuits = self._learn(codes, domains, sample_weight, rows, [sample_weight] * len(rows))
         return mixture(np.full(len(rows), 1.0 / len(rows)), circuits)
 
     def run(
@@ -160,7 +160,7 @@ class StructuralEM:
                 k for k in range(len(mass)) if len(rows[k]) and mass[k] >= min(1.0, mass.max())
             ]
             circuits = self._learn(
-                codes, domains, [rows[k] for k in alive], [parts[k] for k in alive]
+                codes, domains, sample_weight, [rows[k] for k in alive], [parts[k] for k in alive]
             )
             circuit = mixture(mass[alive] / mass[alive].sum(), circuits)
             step += 1
@@ -169,11 +169,13 @@ class StructuralEM:
         self,
         codes: CodeArray,
         domains: Domains,
+        sample_weight: FloatArray | None,
         rows: list[IntArray],
         weights: list[FloatArray | None],
     ) -> list[Circuit]:
         """Learn the components side by side, the largest first so that no core is left idle."""
         learner = replace(self.learner, n_jobs=1)
+        learner = learner.part_of(codes, domains.n_states, sample_weight)
 
         def learn(k: int) -> Circuit:
             root = learner.grow(codes, domains.n_states, weights[k], rows=rows[k])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.learn.cutset import CutsetLearner, Node
 from bayescut.learn.junction import JunctionLeaves
+from bayescut.learn.outside import Outside
 from bayescut.learn.rules import Candidates, TopGain, TreeLeaves
 from bayescut.learn.widen import widen
 from bayescut.scores.base import Score
@@ -32,6 +33,10 @@ class NetworkLearner:
         Columns tried as cuts; None cuts nowhere.
     n_jobs : int
         Threads; the result does not depend on it.
+    shrink : bool
+        Shrink the tables of leaves towards the rows outside them (`bayescut.learn.outside`).
+    outside : Outside or None
+        All rows of the model this network is a part of; None: the network is all of it.
     """
 
     score: Score
@@ -39,6 +44,17 @@ class NetworkLearner:
     width: int = 6
     candidates: Candidates | None = field(default_factory=TopGain)
     n_jobs: int = 1
+    shrink: bool = True
+    outside: Outside | None = None
+
+    def part_of(
+        self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None
+    ) -> NetworkLearner:
+        """Return a learner of networks that are parts of one model of the whole table."""
+        if not self.shrink:
+            return self
+        rows = np.arange(len(codes), dtype=np.int32)
+        return replace(self, outside=Outside(codes, rows, sizes, sample_weight))
 
     def grow(
         self,
@@ -55,7 +71,12 @@ class NetworkLearner:
         if sample_weight is not None:
             rows = rows[sample_weight[rows] > 0]
         weight = None if sample_weight is None else float(sample_weight[rows].sum())
-        leaves = JunctionLeaves(self.score, self.prior, self.width, sizes, len(rows), weight)
+        outside = self.outside
+        if outside is None and self.shrink and self.candidates is not None:
+            outside = Outside(codes, rows, sizes, sample_weight)
+        leaves = JunctionLeaves(
+            self.score, self.prior, self.width, sizes, len(rows), weight, outside
+        )
         if self.candidates is None:
             ess = self.score.root_ess
             fit = leaves.fit(codes, rows, np.arange(codes.shape[1]), ess, sample_weight)

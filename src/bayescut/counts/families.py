@@ -1,0 +1,128 @@
+"""Joint counts of a column and its parents, by masks of rows.
+
+The rows in each joint state of the parents are a mask of bits; what they share with the rows of a
+state of the column is a popcount.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayescut._kernels import kernel
+from bayescut._typing import BitArray, FloatArray
+from bayescut.data.bits import popcount
+
+
+@kernel
+def cell_masks(bits, n, ptr, sizes, members, n_members, masks):
+    """Rows in each joint state of some columns, as masks; returns the number of joint states.
+
+    The first member is the slowest digit of the state's number.
+    """
+    n_words = bits.shape[1]
+    for w in range(n_words):
+        masks[0, w] = ~np.uint64(0)
+    if n % 64:
+        masks[0, n_words - 1] = (np.uint64(1) << np.uint64(n % 64)) - np.uint64(1)
+    cells = 1
+    for d in range(n_members):
+        v = members[d]
+        k = sizes[v]
+        # From the last cell on, so that no mask is overwritten before it is split.
+        for c in range(cells - 1, -1, -1):
+            for s in range(k - 1, 0, -1):
+                b = ptr[v] + s - 1
+                for w in range(n_words):
+                    masks[c * k + s, w] = masks[c, w] & bits[b, w]
+            if c * k != c:
+                for w in range(n_words):
+                    masks[c * k, w] = masks[c, w]
+            for s in range(1, k):
+                for w in range(n_words):
+                    masks[c * k, w] &= ~masks[c * k + s, w]
+        cells *= k
+    return cells
+
+
+@kernel
+def count_mask(mask, other, planes, n_words):
+    """Number of rows in both masks, or their weight in units of the lowest plane."""
+    total = np.uint64(0)
+    if planes.shape[0] == 0:
+        for w in range(n_words):
+            total += popcount(mask[w] & other[w])
+        return np.int64(total)
+    for p in range(planes.shape[0]):
+        part = np.uint64(0)
+        for w in range(n_words):
+            part += popcount(mask[w] & other[w] & planes[p, w])
+        total += part << np.uint64(p)
+    return np.int64(total)
+
+
+def weight_planes(weights: FloatArray) -> tuple[BitArray, float]:
+    """Split weights into bit planes: plane p is set where bit p of the rounded weight is.
+
+    Weights are rounded to multiples of 2**-24 of the largest. From there on counting them is exact
+    integer arithmetic, with the same popcounts as for rows that count once.
+
+    Returns
+    -------
+    uint64 array of shape (25, ceil(n / 64)), float
+        The planes and the weight of one unit of the lowest.
+    """
+    unit = float(weights.max()) / 2**24
+    units = np.rint(weights / unit).astype(np.uint32)
+    bits = (units[None, :] >> np.arange(25, dtype=np.uint32)[:, None]) & np.uint32(1)
+    padded = np.zeros((25, (len(weights) + 63) // 64 * 64), dtype=np.uint8)
+    padded[:, : len(weights)] = bits
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64), unit
+
+
+@kernel
+def family_counts(bits, planes, unit, n, sizes, ptr, order, parent_ptr, parents):
+    """Counts of the families of a leaf, end to end, the column's own state fastest.
+
+    Parameters
+    ----------
+    bits : uint64 array of shape (B, W)
+        Packed rows.
+    planes, unit
+        Weights of the rows, see `weight_planes`; no planes: every row counts once.
+    n : int
+        Number of rows.
+    sizes, ptr : int64 arrays
+        Layout of the bits.
+    order, parent_ptr, parents : int64 arrays
+        Columns of the families and their parents, as positions in the layout.
+
+    Returns
+    -------
+    float64 array
+    """
+    total = 0
+    most = 1
+    for f in range(order.shape[0]):
+        cells = 1
+        for i in range(parent_ptr[f], parent_ptr[f + 1]):
+            cells *= sizes[parents[i]]
+        total += cells * sizes[order[f]]
+        most = max(most, cells)
+    out = np.empty(total)
+    n_words = bits.shape[1]
+    masks = np.empty((most, n_words), dtype=np.uint64)
+    start = 0
+    for f in range(order.shape[0]):
+        v = order[f]
+        k = sizes[v]
+        family = parents[parent_ptr[f] : parent_ptr[f + 1]]
+        cells = cell_masks(bits, n, ptr, sizes, family, family.shape[0], masks)
+        for c in range(cells):
+            rest = count_mask(masks[c], masks[c], planes, n_words)
+            for s in range(1, k):
+                x = count_mask(masks[c], bits[ptr[v] + s - 1], planes, n_words)
+                rest -= x
+                out[start + s] = x * unit
+            out[start] = rest * unit
+            start += k
+    return out
