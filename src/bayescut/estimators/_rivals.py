@@ -213,9 +213,9 @@ class DCSN(SingleCutset):
 
     .. math:: \hat p(x_u, x_v) = \frac{n_{uv} + \lambda n\, p(x_u, x_v)}{(1 + \lambda) n},
 
-    and cut weights are the shares of rows. As run for [2]_, with 0.5 % of the rows as pseudo-rows
-    and spanning trees as leaves. AND nodes, which cut the components of a forest apart, are not
-    built.
+    and cut weights are the shares of rows. The defaults are as run for [2]_, with 0.5 % of the rows
+    as pseudo-rows and spanning trees as leaves; ``forests`` and ``products`` give the decomposable
+    networks of [1]_.
 
     Parameters
     ----------
@@ -227,6 +227,8 @@ class DCSN(SingleCutset):
         A node of this many columns or fewer is a leaf.
     forests : bool, default=False
         Keep only edges of a mutual information of at least :math:`\ln n / (2 n)` in the trees.
+    products : bool, default=False
+        Cut the trees of a forest each on its own (AND nodes); of use with ``forests`` only.
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
@@ -238,7 +240,7 @@ class DCSN(SingleCutset):
     Attributes
     ----------
     circuit_ : Circuit
-        The learned circuit: decisions over Chow-Liu trees or forests.
+        The learned circuit: decisions (and products) over Chow-Liu trees or forests.
     structure_score_ : float
         Log-likelihood of the training rows under the shrunken parameters.
     n_parameters_, n_cuts_ : int
@@ -268,6 +270,7 @@ class DCSN(SingleCutset):
         min_rows: int = 500,
         min_columns: int = 2,
         forests: bool = False,
+        products: bool = False,
         *,
         n_states: Any = None,
         n_jobs: int | None = -1,
@@ -277,6 +280,7 @@ class DCSN(SingleCutset):
         self.min_rows = min_rows
         self.min_columns = min_columns
         self.forests = forests
+        self.products = products
         self.n_states = n_states
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -294,4 +298,5 @@ class DCSN(SingleCutset):
                 columns=check_count("min_columns", self.min_columns),
             ),
             n_jobs=n_jobs,
+            products=bool(self.products),
         )

@@ -14,7 +14,7 @@ from bayescut._typing import BitArray, CodeArray, CountArray, FloatArray, IntArr
 from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import BitLayout, bit_layout, pack
 from bayescut.learn.cuts import evaluate_cuts, information_gain, split_counts
-from bayescut.learn.leaves import Leaf, tree_leaf
+from bayescut.learn.leaves import Leaf, join_leaves, tree_leaf
 from bayescut.learn.rules import (
     Acceptance,
     Candidates,
@@ -56,16 +56,23 @@ class Node:
         are empty.
     order : int64 array
         While it grows: an order of the tree from its roots; empty as long as there is no tree.
+    n_choices : int
+        Number of columns not cut on the way here, of which every choice at this node is one. More
+        than the node's columns if it is a part of a product: which columns are a part is found by
+        looking at the data, so a choice among them costs as much as one among all.
+    alone : bool
+        Whether this is the part of a product that has the columns without an edge.
     leaf : Leaf or None
-        The settled leaf; None for a node that is cut.
+        The settled leaf; None for a node that is cut, or a product of parts.
     cut : int or None
-        The column the node is cut on; None for a leaf.
+        The column the node is cut on; None for a leaf and for a product.
     log_weight : float64 array or None
         Logarithms of the probabilities of its branches.
     cut_score : float
         Score of the cut alone.
     children : list of Node
-        One for every state of the cut column.
+        One for every state of the cut column; of a product, its parts: nodes over different
+        columns of the same rows.
     """
 
     n: float
@@ -76,7 +83,9 @@ class Node:
     active: IntArray
     parent: IntArray
     order: IntArray
+    n_choices: int
     depth: int = 0
+    alone: bool = False
     leaf: Leaf | None = None
     cut: int | None = None
     log_weight: FloatArray | None = None
@@ -84,14 +93,24 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
     @classmethod
-    def settled_leaf(cls, leaf: Leaf, score: float, n: float, ess: float) -> Node:
+    def settled_leaf(
+        cls, leaf: Leaf, score: float, n: float, ess: float, n_choices: int | None = None
+    ) -> Node:
         """A network that is one leaf."""
+        n_choices = len(leaf.columns) if n_choices is None else n_choices
         pairs = PairCounts(bit_layout(_NOTHING, _NOTHING), n, _NOTHING.reshape(0, 0))
-        return cls(n, ess, score, _NOTHING, pairs, _NOTHING, _NOTHING, _NOTHING, leaf=leaf)
+        return cls(
+            n, ess, score, _NOTHING, pairs, _NOTHING, _NOTHING, _NOTHING, n_choices, leaf=leaf
+        )
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the children are parts of the node's columns, not of its rows."""
+        return self.cut is None and len(self.children) > 0
 
     def total_score(self) -> float:
         """Score of the whole subtree: its cuts and its leaves."""
-        return sum(n.score if n.cut is None else n.cut_score for n in self.walk())
+        return sum(n.cut_score if n.children else n.score for n in self.walk())
 
     def walk(self) -> Iterator[Node]:
         """Yield the nodes of this subtree, parents first."""
@@ -120,6 +139,8 @@ class CutsetLearner:
         Which cut is taken.
     stop : Stop
         Which nodes are not cut at all.
+    products : bool
+        Where the forest of a node falls into several trees, cut each of them on its own.
     n_jobs : int
         Threads that evaluate candidates; the result does not depend on it.
     """
@@ -131,6 +152,7 @@ class CutsetLearner:
     acceptance: Acceptance = field(default_factory=Improves)
     stop: Stop = field(default_factory=Stop)
     n_jobs: int = 1
+    products: bool = False
 
     def part_of(
         self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None
@@ -211,13 +233,17 @@ class _Growth:
         del bits
         while stack:
             node, node_bits = stack.pop()
-            self._expand(node, node_bits)
+            if not self._decompose(node):
+                self._expand(node, node_bits)
             self._settle(node, settled)
             for child in reversed(node.children):
                 if self._too_small(child):  # what waits holds on to its counts
                     self._settle(child, settled)
                 else:
                     stack.append((child, None))
+        if self.learner.products:
+            for node in reversed(list(root.walk())):
+                _gather_leaves(node)
         return root
 
     def _root(self, rows: IntArray, layout: BitLayout, bits: BitArray | None) -> Node:
@@ -232,8 +258,9 @@ class _Growth:
         self.rule = learner.leaves.start(learner.score, learner.prior, pairs)
         active = np.arange(len(layout.columns))
         root = Node(
-            pairs.n, learner.score.root_ess, np.nan, rows, pairs, active, _NOTHING, _NOTHING
-        )
+            pairs.n, learner.score.root_ess, np.nan, rows, pairs, active, _NOTHING, _NOTHING,
+            len(active),
+        )  # fmt: skip
         if learner.acceptance.judges:
             self._grow_tree(root)
         return root
@@ -247,7 +274,7 @@ class _Growth:
     def _grow_tree(self, node: Node) -> None:
         """Give a node the tree it is worth as a leaf."""
         pairs, layout = node.pairs, node.pairs.layout
-        rule = self.rule(layout, len(node.active))
+        rule = self.rule(layout, node.n_choices)
         node.parent = np.full(len(layout.columns), -1)
         node.order = np.empty(len(node.active), dtype=np.int64)
         n = pairs.counts.dtype.type(pairs.n)
@@ -264,7 +291,38 @@ class _Growth:
         return self.tables.get(kind, a, int(pairs.n))
 
     def _too_small(self, node: Node) -> bool:
-        return self.learner.stop.by_size(node.n, len(node.active))
+        return node.alone or self.learner.stop.by_size(node.n, len(node.active))
+
+    def _decompose(self, node: Node) -> bool:
+        """Make a node the product of the trees of its forest, if there are several.
+
+        Columns without an edge are one part together, which is cut no further: nothing that can
+        be seen in pairs of columns is left in them.
+        """
+        if not self.learner.products or len(node.order) == 0:
+            return False
+        position = np.full(len(node.parent), -1)
+        parts: list[list[int]] = []
+        for v in node.order.tolist():  # parents come before their children
+            if node.parent[v] < 0:
+                position[v] = len(parts)
+                parts.append([v])
+            else:
+                position[v] = position[node.parent[v]]
+                parts[position[v]].append(v)
+        trees = [np.array(part) for part in parts if len(part) > 1]
+        alone = np.array([part[0] for part in parts if len(part) == 1], dtype=np.int64)
+        if len(trees) + (len(alone) > 0) < 2:
+            return False
+        for columns in [*trees, alone] if len(alone) else trees:
+            part = Node(
+                node.n, node.ess, np.nan, node.rows, node.pairs, np.sort(columns),
+                _NOTHING, _NOTHING, node.n_choices, node.depth, columns is alone,
+            )  # fmt: skip
+            _compact(part)
+            self._grow_tree(part)
+            node.children.append(part)
+        return True
 
     def _expand(self, node: Node, bits: BitArray | None) -> None:
         """Cut a node if that is accepted, and give it its children."""
@@ -308,11 +366,11 @@ class _Growth:
         layout, active = pairs.layout, node.active
         n = pairs.counts.dtype.type(pairs.n)
         weights, bits = self._rows_of(node, bits)
-        rule = self.rule(layout, len(active) - 1)
+        rule = self.rule(layout, node.n_choices - 1)
         child_ess = score.child_ess(node.ess, 2)
         spread = child_ess != node.ess
         table = self._table(rule.choose, child_ess / 4, pairs)
-        cut_cost = learner.prior.cut_cost(len(active))
+        cut_cost = learner.prior.cut_cost(node.n_choices)
         cut_ess = score.cut_ess(node.ess)
 
         def evaluate(candidates: IntArray) -> tuple[Any, ...]:
@@ -351,7 +409,7 @@ class _Growth:
             weight = None if self.weights is None else self.weights[node.rows]
             sizes = np.bincount(column, weight, minlength=int(pairs.layout.sizes[position]))
             counts = np.empty((len(sizes), 0, 0), dtype=pairs.counts.dtype)
-        worth = learner.score.cut(sizes, node.ess) - learner.prior.cut_cost(len(node.active))
+        worth = learner.score.cut(sizes, node.ess) - learner.prior.cut_cost(node.n_choices)
         node.cut_score = worth - learner.score.parameter_cost(self.n_all) * (len(sizes) - 1)
         self._branch(node, position, sizes, counts)
         for child in node.children:
@@ -391,14 +449,15 @@ class _Growth:
         node.children = [
             Node(
                 n, child_ess, np.nan, node.rows[column == state],
-                PairCounts(layout, n, counts[state]), active, _NOTHING, _NOTHING, node.depth + 1,
+                PairCounts(layout, n, counts[state]), active, _NOTHING, _NOTHING,
+                node.n_choices - 1, node.depth + 1,
             )
             for state, n in enumerate(sizes.tolist())
         ]  # fmt: skip
 
     def _settle(self, node: Node, settled: Callable[[int], None] | None) -> None:
         """Work out the parameters, and let go of rows and counts."""
-        if node.cut is None:
+        if not node.children:
             if not self.counting:
                 self._count(node)
             if len(node.order) == 0:
@@ -406,7 +465,7 @@ class _Growth:
             pairs, layout = node.pairs, node.pairs.layout
             n = pairs.counts.dtype.type(pairs.n)
             tables = leaf_tables(
-                self.rule(layout, len(node.active)), pairs.counts, n, layout.sizes, layout.ptr,
+                self.rule(layout, node.n_choices), pairs.counts, n, layout.sizes, layout.ptr,
                 node.order, node.parent, node.ess,
             )  # fmt: skip
             node.leaf = tree_leaf(layout, node.order, node.parent, tables)
@@ -421,6 +480,21 @@ class _Growth:
         layout = bit_layout(columns, node.pairs.layout.sizes[node.active])
         node.pairs = count_pairs(self.codes, layout, node.rows, self.weights)
         node.active = np.arange(len(columns))
+
+
+def _gather_leaves(node: Node) -> None:
+    """Make one leaf of the parts of a product that were not cut."""
+    if not node.is_product:
+        return
+    leaves = [part for part in node.children if part.leaf is not None]
+    if len(leaves) > 1:
+        joined = join_leaves([part.leaf for part in leaves if part.leaf is not None])
+        score = sum(part.score for part in leaves)
+        rest = [part for part in node.children if part.leaf is None]
+        node.children = [*rest, Node.settled_leaf(joined, score, node.n, node.ess, node.n_choices)]
+    if len(node.children) == 1:
+        node.leaf, node.score = node.children[0].leaf, node.children[0].score
+        node.children = []
 
 
 def _compact(node: Node) -> None:

@@ -6,13 +6,13 @@ import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, PRODUCT
 from bayescut.data.domains import Domains
 from bayescut.learn.cutset import Node
 
 
 def freeze_cutset(root: Node, domains: Domains) -> Circuit:
-    """Turn a grown cutset network into a circuit of decisions over junction leaves.
+    """Turn a grown cutset network into a circuit of decisions and products over junction leaves.
 
     Parameters
     ----------
@@ -42,7 +42,12 @@ def freeze_cutset(root: Node, domains: Domains) -> Circuit:
         n_edges.append(len(node.children))
         n_params.append(0)
         n_families.append(0)
-        if leaf is None:
+        if node.is_product:
+            kind.append(PRODUCT)
+            var.append(-1)
+            children.extend(index[id(child)] for child in node.children)
+            log_weights.append(np.zeros(len(node.children)))
+        elif leaf is None:
             assert node.cut is not None and node.log_weight is not None
             kind.append(DECISION)
             var.append(node.cut)

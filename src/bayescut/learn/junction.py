@@ -331,8 +331,12 @@ class JunctionLeaves:
         columns: IntArray,
         ess: float,
         sample_weight: FloatArray | None = None,
+        n_choices: int | None = None,
     ) -> LeafFit:
-        """Fit a leaf over ``columns`` to ``rows`` of a table of complete codes."""
+        """Fit a leaf over ``columns`` to ``rows`` of a table of complete codes.
+
+        ``n_choices``, if not the number of columns, is how many a parent is one of to the prior.
+        """
         layout = bit_layout(columns, self.sizes[columns])
         bits = pack(codes, rows, layout)
         planes, unit = np.empty((0, 0), dtype=np.uint64), 1.0
@@ -345,7 +349,7 @@ class JunctionLeaves:
             width=self.width,
             max_cells=max(2 ** (self.width + 1), 64 if largest > 2 else 0),
             parameter_cost=self.parameter_cost,
-            parent_cost=self.prior.parent_cost(m),
+            parent_cost=self.prior.parent_cost(m if n_choices is None else n_choices),
             leaf_cost=self.prior.leaf_cost(m, self.width),
         )
         potentials, levels = self._levels(ess)

@@ -44,3 +44,22 @@ def tree_leaf(layout: BitLayout, order: IntArray, parent: IntArray, tables: Floa
     parent_ptr = np.concatenate([[0], np.cumsum(has_parent)])
     columns = layout.columns
     return Leaf(columns[order], hosts, parent_ptr, columns[parents[has_parent]], tables)
+
+
+def join_leaves(leaves: list[Leaf]) -> Leaf:
+    """Put leaves over different columns side by side: their product is a leaf too."""
+    if len(leaves) == 1:
+        return leaves[0]
+    first = np.cumsum([0] + [len(leaf.columns) for leaf in leaves])
+    hosts = [
+        np.where(leaf.hosts >= 0, leaf.hosts + start, -1)
+        for leaf, start in zip(leaves, first, strict=False)
+    ]
+    n_parents = np.concatenate([np.diff(leaf.parent_ptr) for leaf in leaves])
+    return Leaf(
+        np.concatenate([leaf.columns for leaf in leaves]),
+        np.concatenate(hosts),
+        np.concatenate([[0], np.cumsum(n_parents)]),
+        np.concatenate([leaf.parents for leaf in leaves]),
+        np.concatenate([leaf.tables for leaf in leaves]),
+    )

@@ -33,6 +33,8 @@ class NetworkLearner:
         Columns tried as cuts; None cuts nowhere.
     n_jobs : int
         Threads; the result does not depend on it.
+    products : bool
+        Cut the trees of a forest on their own.
     shrink : bool
         Shrink the tables of leaves towards the rows outside them (`bayescut.learn.outside`).
     outside : Outside or None
@@ -44,6 +46,7 @@ class NetworkLearner:
     width: int = 6
     candidates: Candidates | None = field(default_factory=TopGain)
     n_jobs: int = 1
+    products: bool = False
     shrink: bool = True
     outside: Outside | None = None
 
@@ -89,6 +92,7 @@ class NetworkLearner:
             TreeLeaves(by_mutual_information=False, spanning=False),
             self.candidates,
             n_jobs=self.n_jobs,
+            products=self.products,
         )
         root = learner.grow(codes, sizes, sample_weight, rows=rows, settled=settled)
         widen(root, codes, rows, leaves, sample_weight, self.n_jobs)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.learn.cutset import Node
-from bayescut.learn.junction import JunctionLeaves
+from bayescut.learn.junction import JunctionLeaves, LeafFit
 
 
 def widen(
@@ -21,8 +21,8 @@ def widen(
 ) -> None:
     """Replace the leaves of a grown network by wide ones, and prune it bottom-up.
 
-    Every node gets the best leaf of the wider class. A cut is kept only where it and what lies
-    below it score better than the leaf in its place; ties go to the leaf.
+    Every node gets the best leaf of the wider class. A cut, or a product, is kept only where it and
+    what lies below it score better than the leaf in its place; ties go to the leaf.
 
     Parameters
     ----------
@@ -41,22 +41,22 @@ def widen(
     """
     jobs: list[tuple[Node, IntArray, IntArray]] = []
 
-    def visit(node: Node, rows: IntArray, columns: IntArray) -> None:
-        jobs.append((node, rows, columns))
-        if node.cut is None:
-            return
-        column = codes[rows, node.cut]
-        rest = columns[columns != node.cut]
-        for state, child in enumerate(node.children):
-            visit(child, rows[column == state], rest)
+    scopes = _scopes(root)
 
-    visit(root, rows, np.arange(codes.shape[1]))
+    def visit(node: Node, rows: IntArray) -> None:
+        jobs.append((node, rows, scopes[id(node)]))
+        for state, child in enumerate(node.children):
+            inside = rows if node.cut is None else rows[codes[rows, node.cut] == state]
+            visit(child, inside)
+
+    def fit_leaf(i: int) -> LeafFit:
+        node, inside, scope = jobs[i]
+        return leaves.fit(codes, inside, scope, node.ess, sample_weight, node.n_choices)
+
+    visit(root, rows)
     order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i][1]))
     with ThreadPoolExecutor(n_jobs) as executor:
-        found = executor.map(
-            lambda i: leaves.fit(codes, jobs[i][1], jobs[i][2], jobs[i][0].ess, sample_weight),
-            order,
-        )
+        found = executor.map(fit_leaf, order)
         fits = dict(zip(order, found, strict=True))
     # Parents were visited before their children: backwards, every child is settled first.
     worth: dict[int, float] = {}
@@ -64,7 +64,7 @@ def widen(
         node = jobs[i][0]
         fit = fits[i]
         node.score = fit.score
-        if node.cut is not None:
+        if node.children:
             below = node.cut_score + sum(worth[id(child)] for child in node.children)
             if below > fit.score:
                 worth[id(node)] = below
@@ -74,3 +74,17 @@ def widen(
             node.log_weight = None
         node.leaf = fit.leaf
         worth[id(node)] = fit.score
+
+
+def _scopes(root: Node) -> dict[int, IntArray]:
+    """Columns of every node, in order."""
+    found: dict[int, IntArray] = {}
+    for node in reversed(list(root.walk())):
+        if node.leaf is not None:
+            scope = node.leaf.columns
+        elif node.cut is None:
+            scope = np.concatenate([found[id(part)] for part in node.children])
+        else:
+            scope = np.append(found[id(node.children[0])], node.cut)
+        found[id(node)] = np.sort(scope)
+    return found
