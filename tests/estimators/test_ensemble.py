@@ -34,7 +34,7 @@ def X():
 
 def test_members_are_averaged_into_one_circuit(X):
     model = small().fit(X[:600])
-    assert model.n_members_ == {"chain": 4, "bag": 4}
+    assert model.n_members_ == {"chain 1": 2, "chain 0.5": 2, "bag": 4}
     assert sum(model.kind_weights_.values()) == pytest.approx(1.0)
     worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
     p = np.exp(model.score_samples(worlds))
@@ -77,15 +77,16 @@ def test_the_result_is_reproducible_and_does_not_depend_on_threads(X):
 
 
 def test_one_kind_alone(X):
-    assert small(n_bags=0).fit(X).kind_weights_ == {"chain": 1.0, "bag": 0.0}
+    chains = small(n_bags=0, prior_scales=[1.0]).fit(X)
+    assert chains.kind_weights_ == {"chain 1": 1.0, "bag": 0.0}
     bags = small(n_chains=0).fit(X)
-    assert bags.kind_weights_ == {"chain": 0.0, "bag": 1.0}
-    assert bags.n_members_ == {"chain": 0, "bag": 4}
+    assert bags.kind_weights_ == {"chain 1": 0.0, "chain 0.5": 0.0, "bag": 1.0}
+    assert bags.n_members_ == {"chain 1": 0, "chain 0.5": 0, "bag": 4}
 
 
 def test_a_time_budget_stops_with_what_there_is(X):
     model = small(n_chains=10_000, n_bags=0, time_budget=0.2).fit(X)
-    assert 1 <= model.n_members_["chain"] < 20_000
+    assert 1 <= sum(model.n_members_.values()) < 20_000
     assert np.isfinite(model.score(X))
 
 
@@ -104,7 +105,7 @@ def test_checkpoints(X, tmp_path):
     again = small(**settings, n_chains=2).fit(X)  # nothing is left to do
     assert again.n_members_ == half.n_members_
     more = small(**settings, n_chains=3).fit(X)
-    assert more.n_members_["chain"] == 6
+    assert sum(more.n_members_.values()) == 6
     bc.save(more, tmp_path / "final.bc")
     assert (tmp_path / "final.bc").stat().st_size < path.stat().st_size
     loaded = bc.load(tmp_path / "final.bc")
@@ -116,15 +117,71 @@ def test_checkpoints(X, tmp_path):
         small(**settings).fit(X)
 
 
+def test_checkpoints_of_other_kinds_are_refused(X, tmp_path):
+    path = tmp_path / "ensemble.bc"
+    small(checkpoint=path, prior_scales=[1.0]).fit(X)
+    with pytest.raises(ModelFileError, match="chain 1, bag"):
+        small(checkpoint=path).fit(X)
+
+
+def test_an_interrupted_run_leaves_what_it_has(X, monkeypatch):
+    from bayescut.learn.ensemble import EnsembleLearner
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EnsembleLearner, "add_bags", interrupt)
+    model = small()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert model.n_members_ == {"chain 1": 2, "chain 0.5": 2, "bag": 0}
+    assert np.isfinite(model.score(X))
+
+
+def naive_weights(p, weight):
+    """Weights of two kinds by a fine grid."""
+    grid = np.linspace(0, 1, 2001)
+    total = [np.dot(weight, np.log(w * p[0] + (1 - w) * p[1])) for w in grid[1:-1]]
+    return grid[1 + int(np.argmax(total))]
+
+
 def test_weights_of_kinds_follow_unseen_rows():
-    pool = Pool(100)
-    pool.members["chain"], pool.members["bag"] = [None], [None]
-    for kind, value in (("chain", -1.0), ("bag", -3.0)):
-        pool.unseen[kind][:] = value
-        pool.n_unseen[kind][:] = 1
-    assert pool.kind_weights(None)[0] > 0.99
-    pool.unseen["bag"][:50], pool.unseen["chain"][:50] = -1.0, -3.0
-    np.testing.assert_allclose(pool.kind_weights(None), [0.5, 0.5])
+    pool = Pool.empty(100, ["chain 1", "bag", "other"])
+    for kind, value in (("chain 1", -1.0), ("bag", -3.0)):
+        pool.kinds[kind].circuits.append(None)
+        pool.kinds[kind].unseen[:] = value
+        pool.kinds[kind].n_unseen[:] = 1
+    weights = pool.kind_weights(None)
+    assert weights["chain 1"] > 0.99
+    assert weights["other"] == 0.0
+    pool.kinds["bag"].unseen[:50], pool.kinds["chain 1"].unseen[:50] = -1.0, -3.0
+    assert pool.kind_weights(None) == pytest.approx({"chain 1": 0.5, "bag": 0.5, "other": 0.0})
+    rng = np.random.default_rng(0)
+    log_p = rng.normal(-900, 2, size=(2, 100))  # far below what a float can hold
+    for kind, line in zip(("chain 1", "bag"), log_p, strict=True):
+        pool.kinds[kind].unseen[:] = line + np.log(3)
+        pool.kinds[kind].n_unseen[:] = 3
+    w = rng.integers(0, 3, 100)
+    expected = naive_weights(np.exp(log_p + 900), w)
+    assert pool.kind_weights(w.astype(float))["chain 1"] == pytest.approx(expected, abs=2e-3)
+
+
+def test_kinds_of_large_weight_get_more_turns():
+    pool = Pool.empty(50, ["chain 1", "bag"])
+    assert pool.next_kind(["chain 1", "bag"], None) == "chain 1"
+    for kind, value in (("chain 1", -1.0), ("bag", -9.0)):
+        pool.kinds[kind].circuits.append(None)
+        pool.kinds[kind].unseen[:] = value
+        pool.kinds[kind].n_unseen[:] = 1
+        pool.kinds[kind].n_turns = 1
+    turns = []
+    for _ in range(40):
+        kind = pool.next_kind(["chain 1", "bag"], None)
+        pool.kinds[kind].n_turns += 1
+        turns.append(kind)
+    # nearly all go to what predicts, and the other is tried again now and then
+    assert 1 <= turns.count("bag") <= 4
+    assert pool.next_kind(["bag"], None) == "bag"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +194,9 @@ def test_weights_of_kinds_follow_unseen_rows():
         {"width": -1},
         {"time_budget": 0},
         {"ess": 0},
+        {"prior_scales": []},
+        {"prior_scales": [1.0, 1.0]},
+        {"prior_scales": [-1.0]},
     ],
     ids=str,
 )

@@ -1,22 +1,23 @@
 """Ensembles: averaged samples from the posterior over structures and assignments.
 
-Two kinds of members, because neither is best everywhere:
+Kinds of members, because none is best everywhere:
 
 * *chains*: mixtures whose rows are assigned by draws from their responsibilities and which are
-  relearned at every sweep; the last sweeps of several chains are averaged,
+  relearned at every sweep; the last sweeps of many chains are averaged. The structure prior has its
+  full strength in some and less in others,
 * *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts.
 
 Every member leaves rows out (a chain one fold, a bag those not drawn), and the weight of each kind
-is fitted to the rows its members have not seen.
+is fitted to the rows its members have not seen. The next members are of the kind that has the
+largest weight for every turn it has had.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
@@ -29,8 +30,13 @@ from bayescut.learn.mixture import StructuralEM
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import RandomGain
 
-Kind = Literal["chain", "bag"]
-KINDS: tuple[Kind, ...] = ("chain", "bag")
+BAG = "bag"
+# A few weights are fitted: more rows than this would not make them any better.
+_MOST_UNSEEN = 20_000
+# A kind that looks useless is tried again now and then: its first member may have been poor.
+_LEAST_SHARE = 0.05
+# A kind of less weight is left out of the circuit.
+_LEAST_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -46,148 +52,197 @@ class StopRule:
 
 
 @dataclass
-class Pool:
-    """Members so far, and what each kind predicts for the rows it has not seen.
+class Members:
+    """Members of one kind, and what they predict for the rows they have not seen.
 
     Attributes
     ----------
-    members : dict of lists of circuits
-        Members of each kind.
-    unseen : dict of arrays of shape (n,)
+    circuits : list of Circuit
+        The members.
+    unseen : float64 array of shape (n,)
         Logarithm of the summed predictions of the members that have not seen a row.
-    n_unseen : dict of arrays of shape (n,)
+    n_unseen : int64 array of shape (n,)
         Number of such members.
+    n_turns : int
+        How often members of this kind were made.
+    """
+
+    circuits: list[Circuit]
+    unseen: FloatArray
+    n_unseen: IntArray
+    n_turns: int = 0
+
+
+@dataclass
+class Pool:
+    """Members of all kinds.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of training rows.
+    kinds : dict of Members
+        By the name of the kind.
     """
 
     n_rows: int
-    members: dict[Kind, list[Circuit]] = field(default_factory=dict)
-    unseen: dict[Kind, FloatArray] = field(default_factory=dict)
-    n_unseen: dict[Kind, IntArray] = field(default_factory=dict)
+    kinds: dict[str, Members] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for kind in KINDS:
-            self.members.setdefault(kind, [])
-            self.unseen.setdefault(kind, np.full(self.n_rows, -np.inf))
-            self.n_unseen.setdefault(kind, np.zeros(self.n_rows, dtype=np.int64))
+    @classmethod
+    def empty(cls, n_rows: int, names: Sequence[str]) -> Pool:
+        """A pool without members."""
+        return cls(
+            n_rows,
+            {
+                name: Members([], np.full(n_rows, -np.inf), np.zeros(n_rows, dtype=np.int64))
+                for name in names
+            },
+        )
+
+    @property
+    def n_members(self) -> int:
+        """Number of members of all kinds."""
+        return sum(len(members.circuits) for members in self.kinds.values())
 
     def add(
-        self, kind: Kind, member: Circuit, codes: CodeArray, left_out: IntArray, n_jobs: int
+        self, kind: str, member: Circuit, codes: CodeArray, left_out: IntArray, n_jobs: int
     ) -> None:
         """Take in a member that has not seen the rows ``left_out``."""
-        self.members[kind].append(member)
+        members = self.kinds[kind]
+        members.circuits.append(member)
         if len(left_out):
             predicted = member.log_likelihood(codes[left_out], n_jobs=n_jobs)
-            total = self.unseen[kind]
-            total[left_out] = np.logaddexp(total[left_out], predicted)
-            self.n_unseen[kind][left_out] += 1
+            members.unseen[left_out] = np.logaddexp(members.unseen[left_out], predicted)
+            members.n_unseen[left_out] += 1
 
     def _unseen_rows(
         self, sample_weight: FloatArray | None
-    ) -> tuple[list[Kind], FloatArray, FloatArray]:
+    ) -> tuple[list[str], FloatArray, FloatArray]:
         """The kinds there are, their predictions of unseen rows, and those rows' weights."""
-        kinds = [kind for kind in KINDS if self.members[kind]]
-        rows = np.ones(self.n_rows, dtype=bool)
-        for kind in kinds:
-            rows &= self.n_unseen[kind] > 0
-        log_p = np.stack(
-            [self.unseen[kind][rows] - np.log(self.n_unseen[kind][rows]) for kind in kinds]
-        )
-        return kinds, log_p, np.ones(rows.sum()) if sample_weight is None else sample_weight[rows]
+        names = [name for name, members in self.kinds.items() if members.circuits]
+        seen_by_none = np.ones(self.n_rows, dtype=bool)
+        for name in names:
+            seen_by_none &= self.kinds[name].n_unseen > 0
+        rows = np.flatnonzero(seen_by_none)
+        if len(rows) > _MOST_UNSEEN:
+            rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_UNSEEN, replace=False))
+        log_p = np.empty((len(names), len(rows)))
+        for line, name in zip(log_p, names, strict=True):
+            members = self.kinds[name]
+            line[:] = members.unseen[rows] - np.log(members.n_unseen[rows])
+        return names, log_p, np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
 
     def unseen_log_likelihood(self, sample_weight: FloatArray | None) -> float:
         """Log-likelihood of all rows, estimated from those that members have not seen."""
-        kinds, log_p, weight = self._unseen_rows(sample_weight)
+        names, log_p, weight = self._unseen_rows(sample_weight)
         if not len(weight):
             return float("nan")
-        shares = self.kind_weights(sample_weight)[[KINDS.index(kind) for kind in kinds]]
+        shares = self.kind_weights(sample_weight)
         with np.errstate(divide="ignore"):
-            total = np.logaddexp.reduce(log_p + np.log(shares)[:, None], axis=0)
+            log_share = np.log([shares[name] for name in names])
+        total = np.logaddexp.reduce(log_p + log_share[:, None], axis=0)
         whole = self.n_rows if sample_weight is None else sample_weight.sum()
         return float(np.average(total, weights=weight) * whole)
 
-    def kind_weights(self, sample_weight: FloatArray | None, n_steps: int = 200) -> FloatArray:
+    def kind_weights(self, sample_weight: FloatArray | None) -> dict[str, float]:
         """Weights of the kinds that maximise the likelihood of unseen rows, by EM."""
-        kinds, log_p, weight = self._unseen_rows(sample_weight)
-        if len(kinds) == 1 or not len(weight):
-            return np.array([kind in kinds for kind in KINDS]) / len(kinds)
-        shares = np.full(len(KINDS), 1.0 / len(KINDS))
-        for _ in range(n_steps):
-            with np.errstate(divide="ignore"):
-                joint = log_p + np.log(shares)[:, None]
-            joint -= np.logaddexp.reduce(joint, axis=0)
-            shares = np.average(np.exp(joint), axis=1, weights=weight)
-        return shares
+        names, log_p, weight = self._unseen_rows(sample_weight)
+        shares = np.full(len(names), 1.0 / len(names))
+        if len(names) > 1 and weight.sum() > 0:
+            # Relative to the best kind of a row: EM on numbers that do not underflow.
+            p = np.exp(log_p - log_p.max(axis=0))
+            for _ in range(200):
+                joint = p * shares[:, None]
+                joint /= joint.sum(axis=0)
+                before, shares = shares, np.average(joint, axis=1, weights=weight)
+                if np.abs(shares - before).max() < 1e-5:
+                    break
+        found = dict(zip(names, shares.tolist(), strict=True))
+        return {name: found.get(name, 0.0) for name in self.kinds}
+
+    def next_kind(self, names: Sequence[str], sample_weight: FloatArray | None) -> str:
+        """Which of the kinds is to have the next turn."""
+        for name in names:
+            if self.kinds[name].n_turns == 0:
+                return name
+        shares = self.kind_weights(sample_weight)
+        return max(names, key=lambda k: max(shares[k], _LEAST_SHARE) / self.kinds[k].n_turns)
 
     def circuit(self, sample_weight: FloatArray | None) -> Circuit:
         """All members as one mixture."""
-        shares = self.kind_weights(sample_weight)
-        weights, circuits = [], []
-        for share, kind in zip(shares, KINDS, strict=True):
-            members = self.members[kind]
-            if share > 1e-6:
+        weights: list[float] = []
+        circuits: list[Circuit] = []
+        for name, share in self.kind_weights(sample_weight).items():
+            members = self.kinds[name].circuits
+            if share > _LEAST_WEIGHT:
                 weights.extend([share / len(members)] * len(members))
                 circuits.extend(members)
-        total = np.sum(weights)
-        return mixture(np.array(weights) / total, circuits)
+        return mixture(np.array(weights) / np.sum(weights), circuits)
 
 
 @dataclass(frozen=True)
 class EnsembleLearner:
-    """Adds members to a pool, a round at a time.
+    """Adds members to a pool, a turn at a time.
 
     Parameters
     ----------
-    learner : NetworkLearner
-        Learns components (without cuts) and bagged networks (with cuts).
+    chains : dict of NetworkLearner
+        Learners of the components of chains, by the name of the kind.
+    bags : NetworkLearner
+        Learns bagged networks.
     n_components : int
         Components of a chain.
     n_burn, n_keep : int
         Sweeps of a chain that are thrown away, and that become members.
-    n_bags : int
-        Bagged networks of a round.
     n_folds : int
-        Folds of rows; the chain of round r leaves out fold r modulo this.
+        Folds of rows; turn t of a kind of chains leaves out fold t modulo this.
     n_jobs : int
         Threads.
     """
 
-    learner: NetworkLearner
+    chains: dict[str, NetworkLearner]
+    bags: NetworkLearner
     n_components: int
     n_burn: int
     n_keep: int
-    n_bags: int
     n_folds: int
     n_jobs: int = 1
 
     def add_chain(
         self,
         pool: Pool,
+        kind: str,
         codes: CodeArray,
         domains: Domains,
         sample_weight: FloatArray | None,
         labels: IntArray,
         seed: int,
-        number: int,
         stop: StopRule,
     ) -> None:
-        """Run a chain on all folds but one and keep its last sweeps."""
+        """Run a chain on all folds but one and keep its last sweeps.
+
+        A chain whose time is up before it has a sweep to keep is given up, if there are others.
+        """
+        members = pool.kinds[kind]
+        turn, members.n_turns = members.n_turns, members.n_turns + 1
         fold = np.random.default_rng([seed, 7]).permutation(len(codes)) % self.n_folds
-        out = fold == number % self.n_folds
+        out = fold == turn % self.n_folds
         if out.all() or self.n_folds < 2:
             out[:] = False
         left_out = np.flatnonzero(out)
         inside = np.flatnonzero(~out)
         rows = np.ascontiguousarray(codes[inside])
         weights = None if sample_weight is None else sample_weight[inside]
-        job = StructuralEM(replace(self.learner, candidates=None, n_jobs=1), "sampled", self.n_jobs)
+        job = StructuralEM(self.chains[kind], "sampled", self.n_jobs)
         start = job.start(rows, domains, labels[inside], weights)
+        number = list(pool.kinds).index(kind) + len(pool.kinds) * turn
         sweeps = job.run(start, rows, weights, seed=(seed * 1009 + number) % 2**31)
         for sweep, iteration in enumerate(sweeps):
             if sweep >= self.n_burn:
-                pool.add("chain", iteration.circuit, codes, left_out, self.n_jobs)
-            done = sweep + 1 >= self.n_burn + self.n_keep
+                pool.add(kind, iteration.circuit, codes, left_out, self.n_jobs)
             stop.advance(1)
-            if done or (stop() and sweep >= self.n_burn):
+            done = sweep + 1 >= self.n_burn + self.n_keep
+            if done or (stop() and pool.n_members):
                 return
 
     def add_bags(
@@ -196,26 +251,28 @@ class EnsembleLearner:
         codes: CodeArray,
         domains: Domains,
         sample_weight: FloatArray | None,
+        n_bags: int,
         seed: int,
-        number: int,
         stop: StopRule,
     ) -> None:
         """Learn networks on bootstrap samples."""
+        members = pool.kinds[BAG]
+        turn, members.n_turns = members.n_turns, members.n_turns + 1
         n = len(codes)
 
         def learn(i: int) -> tuple[Circuit, IntArray] | None:
-            if stop() and pool.members["bag"]:
+            if stop() and pool.n_members:
                 return None
-            rng = np.random.default_rng([seed, 11, number, i])
+            rng = np.random.default_rng([seed, 11, turn, i])
             rows = np.sort(rng.integers(0, n, n)).astype(np.int32)
-            learner = replace(self.learner, candidates=RandomGain(0.2, 3, rng), n_jobs=1)
+            learner = replace(self.bags, candidates=RandomGain(0.2, 3, rng), n_jobs=1)
             root = learner.grow(codes, domains.n_states, sample_weight, rows=rows)
             seen = np.zeros(n, dtype=bool)
             seen[rows] = True
             return freeze_cutset(root, domains), np.flatnonzero(~seen)
 
         with ThreadPoolExecutor(self.n_jobs) as executor:
-            for found in executor.map(learn, range(self.n_bags)):
+            for found in executor.map(learn, range(n_bags)):
                 if found is not None:
-                    pool.add("bag", found[0], codes, found[1], self.n_jobs)
+                    pool.add(BAG, found[0], codes, found[1], self.n_jobs)
                 stop.advance(1)
