@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inlined, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._evaluate import collect
-from bayescut.circuit._inline import inlined
 from bayescut.circuit._junction import GOLDEN, leaf_path, leaf_value, uniform
 from bayescut.circuit._kinds import (
     DECISION,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inlined, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit._inline import inlined
 from bayescut.circuit._junction import leaf_rows, leaf_value
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._lanes import leaf_lanes

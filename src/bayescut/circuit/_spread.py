@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inlined, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._downward import categorical, edges, is_closed
 from bayescut.circuit._evaluate import collect, group_pairs, split_pairs
-from bayescut.circuit._inline import inlined
 from bayescut.circuit._junction import leaf_joint, leaf_value
 from bayescut.circuit._kinds import (
     DECISION,

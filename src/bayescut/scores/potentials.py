@@ -22,9 +22,9 @@ import math
 import numpy as np
 from numba import njit
 from numba.core import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel
 from bayescut._typing import FloatArray, IntArray
 
 XLOGX = 0
@@ -130,32 +130,13 @@ def potential(kind, k, a):
     return x * math.log(x) if kind == XLOGX else k * math.log(x)
 
 
-def _look_up(kind, k, a, table):
-    """``φ(k, a)``, from the table if the count is a tabulated integer."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_look_up)
-def _look_up_overload(kind, k, a, table):
-    if isinstance(k, types.Integer):
-
-        def by_table(kind, k, a, table):
-            index = np.uint64(k)
-            return table[index] if index < np.uint64(table.size) else potential(kind, k, a)
-
-        return by_table
-
-    def direct(kind, k, a, table):
-        # A weighted count found by subtraction may round to just below zero.
-        return potential(kind, max(k, 0.0), a)
-
-    return direct
-
-
-@kernel
+@inner
 def look_up(kind, k, a, table):
-    """``φ(k, a)``, from the table if the count is a tabulated integer."""
-    return _look_up(kind, k, a, table)
+    """``φ(k, a)``, from the table if the count is a tabulated integer; weights have no table."""
+    if 0 <= k < table.size:
+        return table[np.uint64(k)]
+    # A weighted count found by subtraction may round to just below zero.
+    return potential(kind, max(float(k), 0.0), a)
 
 
 @kernel
@@ -168,7 +149,7 @@ def fill_table(kind, a, table):
         if kind == LGAMMA and k % 64 != 0:
             table[k] = table[k - 1] + math.log(k - 1 + a)
         else:
-            table[k] = potential(kind, k, a)
+            table[k] = potential(kind, float(k), a)
 
 
 class PotentialTables:
