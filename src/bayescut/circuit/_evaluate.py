@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inlined, kernel
+from bayescut._kernels import inlined, inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._junction import leaf_rows, leaf_value
 from bayescut.circuit._kinds import MISSING, RESTRICTED
@@ -112,7 +112,7 @@ def read_rows(
     return -1, -1
 
 
-@kernel
+@inner
 def group_pairs(ws: Workspace) -> int:
     """Chain the pairs of each leaf; return how many leaves there are, listed in ``ws.node``."""
     clock, mark, pair = ws.clock, ws.node, ws.pair
@@ -131,7 +131,7 @@ def group_pairs(ws: Workspace) -> int:
     return n_leaves
 
 
-@kernel
+@inner
 def split_pairs(ws: Workspace, index: IntArray, unknown: IntArray, leaf: int) -> tuple[int, int]:
     """List the pairs of a leaf and their rows: complete rows first, the others at the end."""
     mark, pair = ws.node, ws.pair

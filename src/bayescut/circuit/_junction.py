@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
@@ -61,7 +61,7 @@ SPREAD = 340.0
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@kernel
+@inner
 def leaf_arrays(plan: Plan, node: int) -> Any:
     """Return the records and tables of one leaf."""
     at = plan.node[node]
@@ -74,7 +74,7 @@ def leaf_arrays(plan: Plan, node: int) -> Any:
     )
 
 
-@kernel
+@inner
 def _look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
     total = 0.0
     for f in range(len(family)):
@@ -85,7 +85,7 @@ def _look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray
     return total
 
 
-@kernel
+@inner
 def _look_up_four(
     family: IntArray,
     parent: IntArray,
@@ -114,14 +114,14 @@ def _look_up_four(
     return sum_a, sum_b, sum_c, sum_d
 
 
-@kernel
+@inner
 def leaf_row(plan: Plan, node: int, row: CodeArray) -> float:
     """Log-probability of one complete row."""
     family, parent, _, table, _ = leaf_arrays(plan, node)
     return _look_up(family, parent, table, row)
 
 
-@kernel
+@inner
 def leaf_rows(
     plan: Plan,
     node: int,
@@ -146,7 +146,7 @@ def leaf_rows(
         i += 1
 
 
-@kernel
+@inner
 def _bases(parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArray) -> int:
     """List the bases of a family that the evidence leaves open; return how many there are."""
     base = np.uint32(0)
@@ -168,7 +168,7 @@ def _bases(parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArr
     return n
 
 
-@kernel
+@inner
 def _log_cell(
     family: IntArray,
     up: IntArray,
@@ -189,7 +189,7 @@ def _log_cell(
     return total
 
 
-@kernel
+@inner
 def _log_terms(
     family: IntArray,
     up: IntArray,
@@ -215,7 +215,7 @@ def _log_terms(
     return top
 
 
-@kernel
+@inner
 def _leaf_up(
     plan: Plan,
     ws: Workspace,
@@ -315,7 +315,7 @@ def _leaf_up(
     return logs + np.log(product)
 
 
-@kernel
+@inner
 def leaf_value(plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: IntArray) -> float:
     """Log value of a leaf under any evidence."""
     value = np.nan
@@ -326,7 +326,7 @@ def leaf_value(plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: In
     return value
 
 
-@kernel
+@inner
 def uniform(state: Any) -> float:
     """Turn a 64-bit counter into a number in [0, 1) as SplitMix64 does."""
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -335,7 +335,7 @@ def uniform(state: Any) -> float:
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@inner
 def _exponentials(weight: FloatArray, n: int, top: float) -> float:
     """Replace logs by numbers in proportion to their exponentials; return the sum of these."""
     total = 0.0
@@ -345,7 +345,7 @@ def _exponentials(weight: FloatArray, n: int, top: float) -> float:
     return total
 
 
-@kernel
+@inner
 def leaf_path(
     plan: Plan,
     ws: Workspace,
@@ -405,7 +405,7 @@ def leaf_path(
         row[v] = chosen
 
 
-@kernel
+@inner
 def leaf_joint(
     plan: Plan,
     ws: Workspace,

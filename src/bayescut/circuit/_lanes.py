@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._junction import leaf_arrays
 from bayescut.circuit._kinds import MISSING, RESTRICTED
@@ -41,7 +41,7 @@ SMALL = 1e-30  # ten messages of this size multiply to a normal number
 TINY = 1e-250  # below this, products may have lost digits
 
 
-@kernel
+@inner
 def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -> bool:
     """Say whether an assignment of the parents, given by its number, agrees with a row."""
     number = np.int64(base)
@@ -54,7 +54,7 @@ def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -
     return True
 
 
-@kernel
+@inner
 def _scale(
     message: FloatArray,
     logs: FloatArray,
@@ -90,7 +90,7 @@ def _scale(
                 message[b * n_states, r] /= top
 
 
-@kernel
+@inner
 def leaf_lanes(
     plan: Plan,
     lanes: Lanes,
@@ -185,7 +185,7 @@ def leaf_lanes(
         out[out_index[r]] = logs[r] + np.log(product[r])
 
 
-@kernel
+@inner
 def leaf_lanes_joint(
     plan: Plan,
     lanes: Lanes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inlined, kernel
+from bayescut._kernels import inlined, inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._downward import categorical, edges, is_closed
 from bayescut.circuit._evaluate import collect, group_pairs, split_pairs
@@ -58,7 +58,7 @@ from bayescut.circuit._plan import (
 from bayescut.circuit._upward import upward
 
 
-@kernel
+@inner
 def _add_moments(sums: FloatArray, flow: float, mean: float, variance: float) -> None:
     """Update [weight, mean, squared deviations] as Welford does: plain sums of squares would lose
     the variance of numbers far from zero."""
@@ -68,7 +68,7 @@ def _add_moments(sums: FloatArray, flow: float, mean: float, variance: float) ->
     sums[2] += flow * (variance + step * (mean - sums[1]))
 
 
-@kernel
+@inner
 def _spread_input(
     plan: Plan,
     ws: Workspace,

@@ -63,7 +63,7 @@ def count_bits(bits, counts):
     mirror(counts)
 
 
-@inner
+@kernel
 def count_masked_bits(bits, mask, counts):
     """Pair counts of the rows whose bit is set in ``mask``."""
     n_bits, n_words = bits.shape

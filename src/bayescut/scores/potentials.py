@@ -20,11 +20,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import inner, kernel, merged
 from bayescut._typing import FloatArray, IntArray
 
 XLOGX = 0
@@ -87,7 +86,7 @@ def _float_of(typingctx, bits):
     return types.float64(types.int64), codegen
 
 
-@njit(cache=True, nogil=True, inline="always", error_model="numpy")
+@merged
 def smooth_log(x):
     r"""``ln x`` of a positive normal number, without branches, so that loops over it vectorise.
 
@@ -113,7 +112,7 @@ def smooth_log(x):
     return k * 0.6931471805599453 + 2.0 * (s + s * (z * series))
 
 
-@njit(cache=True, nogil=True, inline="always", error_model="numpy")
+@merged
 def smooth_xlogx(x):
     """``x ln x`` of a non-negative number, without branches; about 2 ns in a loop."""
     return x * smooth_log(max(x, 1e-300))
