@@ -125,6 +125,22 @@ def _choose(weights: FloatArray, n: int, total: float, maximise: bool, random: I
     return chosen
 
 
+@kernel
+def choose_components(shares: FloatArray, seeds: IntArray, chosen: IntArray) -> None:
+    """Draw a component of a mixture for each row, in proportion to its shares of the row.
+
+    It is the first draw of the row's stream, as if the sum had been met on the way down.
+    """
+    for r in range(len(chosen)):
+        rest = uniform(seeds[r] + GOLDEN)
+        for k in range(len(shares)):
+            if shares[k, r] > 0.0:
+                chosen[r] = k
+                rest -= shares[k, r]
+                if rest < 0.0:
+                    break
+
+
 @inlined
 def _fill_input(
     plan: Plan,

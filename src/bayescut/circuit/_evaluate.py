@@ -235,10 +235,11 @@ def evaluate(
 
     With ``one_by_one`` each node passes over a block of rows before the next one begins, which
     keeps the tables of one mixture component in the cache; otherwise the nodes share one pass per
-    row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need.
+    row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need. Sums are
+    maxima if ``clock[MAXIMISE]`` says so.
     """
     clock = ws.clock
-    clock[MAXIMISE], clock[ROOM] = 0, len(ws.pair) - most_pairs
+    clock[ROOM] = len(ws.pair) - most_pairs
     step = 1 if one_by_one else len(nodes)
     for begin in range(0, len(unknown), BLOCK):
         end = min(begin + BLOCK, len(unknown))

@@ -111,6 +111,15 @@ def _spread_input(
             param_flow[start + s] += q
 
 
+@kernel
+def mark_observed(variable: IntArray, rows: CodeArray, marginals: FloatArray) -> None:
+    """Give the observed states of each row the probability 1."""
+    for r in range(len(rows)):
+        for v in range(len(variable)):
+            if rows[r, v] < RESTRICTED and variable[v, VAR_STATES] > 0:
+                marginals[r, variable[v, VAR_OFFSET] + rows[r, v]] = 1.0
+
+
 @inlined
 def _spread_row(
     plan: Plan,
@@ -132,10 +141,6 @@ def _spread_row(
     records, children, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
     clock, mark, number, collected, flows = ws.clock, ws.node, ws.value, ws.row, lanes.flow
     want_marginal, want_edges = len(marginal) > 0, len(edge_flow) > 0
-    if want_marginal:
-        for v in range(len(variable)):
-            if row[v] < RESTRICTED and variable[v, VAR_STATES] > 0:
-                marginal[variable[v, VAR_OFFSET] + row[v]] = 1.0
     # Decisions on observed variables at the top have no value of their own.
     top = np.int64(root)
     while records[top, KIND] == DECISION and row[records[top, NODE_VAR]] < RESTRICTED:
