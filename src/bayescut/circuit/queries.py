@@ -23,7 +23,7 @@ from bayescut.circuit._batches import Evidence, Scratch, in_chunks, join_table, 
 from bayescut.circuit._downward import choose_components, fill
 from bayescut.circuit._evaluate import evaluate
 from bayescut.circuit._junction import GOLDEN
-from bayescut.circuit._plan import MAXIMISE
+from bayescut.circuit._plan import BLOCK, MAXIMISE, MIN_PAIRS
 from bayescut.circuit._spread import mark_observed, spread
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError, ZeroProbabilityError
@@ -557,11 +557,13 @@ def _spread(
     n_jobs: int | None,
 ) -> None:
     """Add posteriors to whichever of the two outputs has entries."""
-    if not circuit.is_mixture:
+    # Where the leaves of a block of rows fit into the workspace, one pass is enough: a fifth faster
+    # for 20 trees. Otherwise a leaf would meet few rows at a time, which costs five times as much
+    # for 300 networks: there the components take turns, each with what it counts for a row.
+    if not circuit.is_mixture or circuit.sizes.leaves * BLOCK < MIN_PAIRS:
         roots, shares = np.array([circuit.root]), np.empty((1, 0))
         _spread_rows(circuit, evidence, roots, shares, marginal, moment, n_jobs)
         return
-    # Component by component, so that each leaf is worked out for many rows together.
     for rows in _slabs(circuit, evidence):
         slab = evidence.rows(rows.start, rows.stop)
         shares = _terms(circuit, slab, n_jobs)
@@ -571,13 +573,14 @@ def _spread(
         shares[shares < _NO_SHARE] = 0.0
         some = marginal[rows] if marginal.shape[1] else marginal
         others = moment[rows] if moment.shape[1] else moment
-        _spread_rows(circuit, slab, _components(circuit)[0], shares, some, others, n_jobs)
+        roots = _components(circuit)[0].astype(np.int64)
+        _spread_rows(circuit, slab, roots, shares, some, others, n_jobs)
 
 
 def _spread_rows(
     circuit: Circuit,
     evidence: Evidence,
-    roots: NDArray[Any],
+    roots: NDArray[np.int64],
     shares: FloatArray,
     marginal: FloatArray,
     moment: FloatArray,
@@ -590,30 +593,26 @@ def _spread_rows(
         states, unknown = scratch.read(begin, end)
         if marginal.shape[1]:
             mark_observed(circuit.plan.variable, states, marginal[begin:end])
-        for root, share in zip(roots.tolist(), shares, strict=True):
-            left = unknown
-            if len(share):
-                left = np.where(share[begin:end] > 0.0, unknown, -1)
-            bad = spread(
-                circuit.plan,
-                scratch.workspace,
-                scratch.lanes,
-                root,
-                states,
-                left,
-                evidence.allowed,
-                evidence.values,
-                begin,
-                scratch.most_pairs,
-                share,
-                marginal,
-                moment,
-                nothing,
-                nothing,
-                nothing,
-                np.empty((0, 3)),
-            )
-            refuse_impossible(bad)
+        bad = spread(
+            circuit.plan,
+            scratch.workspace,
+            scratch.lanes,
+            roots,
+            states,
+            unknown,
+            evidence.allowed,
+            evidence.values,
+            begin,
+            scratch.most_pairs,
+            shares,
+            marginal,
+            moment,
+            nothing,
+            nothing,
+            nothing,
+            np.empty((0, 3)),
+        )
+        refuse_impossible(bad)
 
     in_chunks(
         evidence.n_rows,
