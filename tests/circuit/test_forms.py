@@ -249,7 +249,8 @@ def test_large_and_small_leaves_answer_alike(
         tables = by_row.flows(codes).tables
         monkeypatch.undo()
         assert in_lanes.sizes.dense_cells > 0
-        assert in_lanes.plan.node[0, TREE] == (max(n_states) == 2 and width <= 1)
+        if width <= 1:
+            assert in_lanes.plan.node[0, TREE] == (max(n_states) == 2)
         assert_allclose(in_lanes.log_likelihood(codes), found[0], rtol=1e-12, atol=1e-12)
         assert_allclose(in_lanes.marginals(codes), found[1], atol=1e-12)
         assert_allclose(in_lanes.mpe(codes)[1], found[2], rtol=1e-12, atol=1e-12)

@@ -159,6 +159,8 @@ class Scratch:
         self.lanes = make_lanes(circuit.sizes, n_pairs, with_joint)
         self.random = np.zeros(1, dtype=np.uint64)
         n_rows = min(CHUNK, evidence.n_rows)
+        self.last = np.full(circuit.n_nodes, -1)
+        self.chain = np.empty((2, n_rows), dtype=np.int64)
         self._rows = np.empty((n_rows, len(circuit.domains)), dtype=np.uint16)
         self._unknown = np.empty(n_rows, dtype=np.int64)
         # An observed continuous variable has code 0.

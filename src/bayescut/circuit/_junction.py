@@ -75,7 +75,8 @@ def leaf_arrays(plan: Plan, node: int) -> Any:
 
 
 @inner
-def _look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
+def look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
+    """Log-probability of one complete row."""
     total = 0.0
     for f in range(len(family)):
         cell = family[f, START] + a[family[f, VAR]]
@@ -86,7 +87,7 @@ def _look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray
 
 
 @inner
-def _look_up_four(
+def look_up_four(
     family: IntArray,
     parent: IntArray,
     table: FloatArray,
@@ -95,6 +96,7 @@ def _look_up_four(
     c: CodeArray,
     d: CodeArray,
 ) -> tuple[float, float, float, float]:
+    """Log-probabilities of four complete rows."""
     # One running sum alone would wait for the latency of each addition.
     sum_a = sum_b = sum_c = sum_d = 0.0
     for f in range(len(family)):
@@ -118,7 +120,7 @@ def _look_up_four(
 def leaf_row(plan: Plan, node: int, row: CodeArray) -> float:
     """Log-probability of one complete row."""
     family, parent, _, table, _ = leaf_arrays(plan, node)
-    return _look_up(family, parent, table, row)
+    return look_up(family, parent, table, row)
 
 
 @inner
@@ -135,14 +137,14 @@ def leaf_rows(
     i = 0
     while i + 4 <= len(which):
         a, b, c, d = which[i], which[i + 1], which[i + 2], which[i + 3]
-        sum_a, sum_b, sum_c, sum_d = _look_up_four(
+        sum_a, sum_b, sum_c, sum_d = look_up_four(
             family, parent, table, rows[a], rows[b], rows[c], rows[d]
         )
         out[out_index[i]], out[out_index[i + 1]] = sum_a, sum_b
         out[out_index[i + 2]], out[out_index[i + 3]] = sum_c, sum_d
         i += 4
     while i < len(which):
-        out[out_index[i]] = _look_up(family, parent, table, rows[which[i]])
+        out[out_index[i]] = look_up(family, parent, table, rows[which[i]])
         i += 1
 
 

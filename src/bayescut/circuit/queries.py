@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit._batches import Evidence, Scratch, in_chunks, join_table, read_evidence
+from bayescut.circuit._complete import complete_rows, is_network
 from bayescut.circuit._downward import choose_components, fill
 from bayescut.circuit._evaluate import evaluate
 from bayescut.circuit._junction import GOLDEN
@@ -385,8 +386,22 @@ def _values(
     out = np.empty((len(nodes), evidence.n_rows))
     nodes = np.array(nodes, dtype=np.int64)
     one_by_one = circuit.is_mixture and len(nodes) > 1
+    codes = evidence.codes
+    along_paths = evidence.allowed.shape[1] == 0 and is_network(circuit, nodes)
+    limit = np.minimum(circuit.domains.n_states, missing_code(codes.dtype)).astype(codes.dtype)
 
     def work(scratch: Scratch, begin: int, end: int) -> None:
+        if along_paths and complete_rows(
+            circuit.plan,
+            nodes,
+            codes[begin:end],
+            limit,
+            begin,
+            scratch.last,
+            scratch.chain,
+            out,
+        ):
+            return
         states, unknown = scratch.read(begin, end)
         scratch.workspace.clock[MAXIMISE] = maximise
         evaluate(
