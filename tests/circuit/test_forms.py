@@ -197,6 +197,32 @@ def test_components_of_a_mixture_take_turns(monkeypatch: pytest.MonkeyPatch) -> 
     assert_array_equal(circuit.sample_conditional(np.vstack([blank, codes[:1]]), 1)[:300], drawn)
 
 
+@pytest.mark.parametrize("n", [1, 4, 23, 24, 64, 65, 87, 88, 300])
+def test_complete_rows_are_looked_up_together(n: int) -> None:
+    networks, _ = big_networks()
+    leaf = build.chow_liu(
+        [-1, 0, 0, -1], [[0.3, 0.7], [[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]], [0.4, 0.6]]
+    )
+    cut = build.decision(1, [1.0, 0.0], *[build.categorical(0, [p, 1 - p]) for p in (0.3, 0.6)])
+    rng = np.random.default_rng(n)
+    for circuit in (
+        networks[0],
+        build.mixture([0.25] * 4, networks),
+        build.circuit(leaf, [2] * 4),
+        build.circuit(cut, [2, 2]),
+    ):
+        codes = rng.integers(0, 2, size=(n, len(circuit.domains))).astype(np.uint8)
+        found = circuit.log_likelihood(codes)
+        with np.errstate(divide="ignore"):
+            expected = circuit.expand().log_likelihood(codes)
+        assert_allclose(found, expected, rtol=1e-12)
+        # The same numbers row by row, and beside a row that is not complete.
+        assert_array_equal([circuit.log_likelihood(row[None])[0] for row in codes], found)
+        open_row = np.full((1, len(circuit.domains)), 255, dtype=np.uint8)
+        beside = circuit.log_likelihood(np.vstack([codes, open_row]))
+        assert_array_equal(beside[:-1], found)
+
+
 def test_rows_that_need_more_leaves_than_fit_at_once() -> None:
     rng = np.random.default_rng(0)
 

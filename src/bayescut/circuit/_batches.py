@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
+from bayescut.circuit._complete import ROWS
 from bayescut.circuit._evaluate import read_rows
 from bayescut.circuit._plan import MIN_PAIRS, make_lanes, make_workspace
 from bayescut.data.domains import code_dtype, missing_code
@@ -160,7 +161,9 @@ class Scratch:
         self.random = np.zeros(1, dtype=np.uint64)
         n_rows = min(CHUNK, evidence.n_rows)
         self.last = np.full(circuit.n_nodes, -1)
-        self.chain = np.empty((2, n_rows), dtype=np.int64)
+        self.chain = np.empty((3, max(n_rows, ROWS)), dtype=np.int64)
+        self.columns = np.zeros((len(circuit.domains), ROWS), dtype=evidence.codes.dtype)
+        self.sums = np.empty(ROWS)
         self._rows = np.empty((n_rows, len(circuit.domains)), dtype=np.uint16)
         self._unknown = np.empty(n_rows, dtype=np.int64)
         # An observed continuous variable has code 0.

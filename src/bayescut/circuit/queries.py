@@ -399,6 +399,8 @@ def _values(
             begin,
             scratch.last,
             scratch.chain,
+            scratch.columns,
+            scratch.sums,
             out,
         ):
             return
