@@ -19,7 +19,9 @@ from tests.circuit.random_circuits import (
 )
 
 from bayescut.circuit import Circuit, _plan, build
-from bayescut.circuit._plan import MIN_PAIRS
+from bayescut.circuit._batches import read_evidence
+from bayescut.circuit._plan import MIN_PAIRS, TREE
+from bayescut.circuit.queries import _complete, _complete_from
 from bayescut.exceptions import CircuitError, ZeroProbabilityError
 
 few = settings(max_examples=80, deadline=None)
@@ -118,7 +120,7 @@ def test_mixture_refuses_what_does_not_fit() -> None:
         build.mixture([0.5, 0.6], [one, one])
 
 
-def big_circuit() -> tuple[Circuit, np.ndarray]:
+def big_networks() -> tuple[list[Circuit], np.ndarray]:
     rng = np.random.default_rng(0)
 
     def tree(variables: list[int]) -> build.Node:
@@ -138,6 +140,11 @@ def big_circuit() -> tuple[Circuit, np.ndarray]:
     networks = [build.circuit(network(list(range(20)), 3), [2] * 20) for _ in range(4)]
     codes = rng.integers(0, 2, size=(5000, 20)).astype(np.uint8)
     codes[rng.random(codes.shape) < np.linspace(0, 1, 5000)[:, None]] = 255
+    return networks, codes
+
+
+def big_circuit() -> tuple[Circuit, np.ndarray]:
+    networks, codes = big_networks()
     return build.mixture(np.full(4, 0.25), networks), codes
 
 
@@ -160,6 +167,60 @@ def test_threads_and_batches_never_change_an_answer() -> None:
         if name != "sample":
             for part in (slice(4999, 5000), slice(700, 3100), slice(0, None, 7)):
                 assert_array_equal(query(codes[part], 2), once[part], err_msg=name)
+
+
+def test_components_of_a_mixture_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, codes = big_networks()
+    weights = np.array([0.3, 0.7 - 1e-30, 1e-30, 0.0])  # one counts next to nothing, one nothing
+    circuit = build.mixture(weights, parts)
+    codes = codes[np.random.default_rng(0).permutation(len(codes))[:400]]
+    values = np.array([part.log_likelihood(codes) for part in parts])
+    with np.errstate(divide="ignore"):
+        values += np.log(weights)[:, None]
+    shares = np.exp(values - np.logaddexp.reduce(values))
+    naive = sum(s[:, None] * part.marginals(codes) for s, part in zip(shares, parts, strict=True))
+    in_turns = circuit.marginals(codes)
+    assert_allclose(in_turns, naive, atol=1e-14)
+    monkeypatch.setattr("bayescut.circuit.queries.MIN_PAIRS", 10**9)
+    assert_allclose(circuit.marginals(codes), in_turns, atol=1e-14)
+
+    # From the root down, the same draws and choices are made.
+    evidence = read_evidence(circuit, codes)
+    seeds = np.random.default_rng(5).integers(2**64, size=len(codes), dtype=np.uint64)
+    roots = np.full(len(codes), circuit.root)
+    for maximise in (False, True):
+        found = _complete(circuit, evidence, maximise, seeds, 1)[0]
+        whole = _complete_from(circuit, evidence, roots, maximise, seeds, 1)[0]
+        assert_array_equal(found, whole)
+    blank = np.full((300, 20), 255, dtype=np.uint8)
+    drawn = circuit.sample(300, 1)
+    assert_array_equal(circuit.sample_conditional(np.vstack([blank, codes[:1]]), 1)[:300], drawn)
+
+
+@pytest.mark.parametrize("n", [1, 4, 23, 24, 64, 65, 87, 88, 300])
+def test_complete_rows_are_looked_up_together(n: int) -> None:
+    networks, _ = big_networks()
+    leaf = build.chow_liu(
+        [-1, 0, 0, -1], [[0.3, 0.7], [[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]], [0.4, 0.6]]
+    )
+    cut = build.decision(1, [1.0, 0.0], *[build.categorical(0, [p, 1 - p]) for p in (0.3, 0.6)])
+    rng = np.random.default_rng(n)
+    for circuit in (
+        networks[0],
+        build.mixture([0.25] * 4, networks),
+        build.circuit(leaf, [2] * 4),
+        build.circuit(cut, [2, 2]),
+    ):
+        codes = rng.integers(0, 2, size=(n, len(circuit.domains))).astype(np.uint8)
+        found = circuit.log_likelihood(codes)
+        with np.errstate(divide="ignore"):
+            expected = circuit.expand().log_likelihood(codes)
+        assert_allclose(found, expected, rtol=1e-12)
+        # The same numbers row by row, and beside a row that is not complete.
+        assert_array_equal([circuit.log_likelihood(row[None])[0] for row in codes], found)
+        open_row = np.full((1, len(circuit.domains)), 255, dtype=np.uint8)
+        beside = circuit.log_likelihood(np.vstack([codes, open_row]))
+        assert_array_equal(beside[:-1], found)
 
 
 def test_rows_that_need_more_leaves_than_fit_at_once() -> None:
@@ -195,10 +256,13 @@ def test_the_first_impossible_row_is_named_on_any_number_of_threads() -> None:
             circuit.marginals(codes, n_jobs=n_jobs)
 
 
-def test_large_and_small_leaves_answer_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Leaves with few cells are evaluated in lanes, the others row by row.
+@pytest.mark.parametrize("n_states", [[2, 3, 2, 4, 2, 2, 3, 2], [2] * 8])
+def test_large_and_small_leaves_answer_alike(
+    monkeypatch: pytest.MonkeyPatch, n_states: list[int]
+) -> None:
+    # Leaves with few cells are evaluated in lanes (binary trees their own way), others row by row.
     rng = np.random.default_rng(0)
-    maker = Maker(rng, [2, 3, 2, 4, 2, 2, 3, 2], deterministic=True)
+    maker = Maker(rng, n_states, deterministic=True)
     for width in (0, 1, 2, 4):
         leaf = maker.junction(list(range(8)), width)
         in_lanes = build.circuit(leaf, maker.n_states)
@@ -211,6 +275,8 @@ def test_large_and_small_leaves_answer_alike(monkeypatch: pytest.MonkeyPatch) ->
         tables = by_row.flows(codes).tables
         monkeypatch.undo()
         assert in_lanes.sizes.dense_cells > 0
+        if width <= 1:
+            assert in_lanes.plan.node[0, TREE] == (max(n_states) == 2)
         assert_allclose(in_lanes.log_likelihood(codes), found[0], rtol=1e-12, atol=1e-12)
         assert_allclose(in_lanes.marginals(codes), found[1], atol=1e-12)
         assert_allclose(in_lanes.mpe(codes)[1], found[2], rtol=1e-12, atol=1e-12)

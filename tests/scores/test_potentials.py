@@ -3,6 +3,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from numba import njit
 from scipy.special import gammaln
 from tests.oracle.naive_learner import bd_family, ll_family
 
@@ -45,12 +46,18 @@ def test_tables_agree_with_the_definition(kind, a):
         assert potential(kind, k, a) == pytest.approx(exact(k), rel=1e-12, abs=1e-12)
 
 
+@njit
+def smooth_logs(x):
+    return np.array([smooth_log(v) for v in x]), np.array([smooth_xlogx(v) for v in x])
+
+
 def test_smooth_logarithms():
     rng = np.random.default_rng(0)
     x = np.concatenate([10.0 ** rng.uniform(-12, 9, 5000), rng.uniform(0.5, 2.0, 5000), [1.0]])
-    found = np.array([smooth_log(v) for v in x])
-    np.testing.assert_allclose(found, np.log(x), rtol=3e-15, atol=5e-16)
-    assert smooth_xlogx(0.0) == 0.0
+    logs, products = smooth_logs(x)
+    np.testing.assert_allclose(logs, np.log(x), rtol=3e-15, atol=5e-16)
+    np.testing.assert_allclose(products, x * np.log(x), rtol=3e-15, atol=5e-16)
+    assert smooth_logs(np.zeros(1))[1][0] == 0.0
 
 
 def test_tables_grow_and_are_shared():

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
+from bayescut.circuit._complete import ROWS
 from bayescut.circuit._evaluate import read_rows
 from bayescut.circuit._plan import MIN_PAIRS, make_lanes, make_workspace
 from bayescut.data.domains import code_dtype, missing_code
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 # Rows that a thread takes at once: 1.6 MB of 784 variables.
 CHUNK = 1024
+# Fewer where threads would stand idle and the rows are worth it: starting one takes as long as
+# 100 000 visits of a family, and most rows visit a part of the families only.
+MIN_CHUNK = 64
+MIN_VISITS = 2_000_000
 
 T = TypeVar("T")
 
@@ -149,11 +154,16 @@ class Scratch:
         self.evidence = evidence
         # A row needs each leaf at most once, and once more where a node is itself a leaf.
         self.most_pairs = circuit.sizes.leaves + n_nodes
-        n_pairs = max(self.most_pairs, MIN_PAIRS)
+        # Room for many rows beside the largest: a leaf is fast only for many rows at once.
+        n_pairs = self.most_pairs + MIN_PAIRS
         self.workspace = make_workspace(circuit.sizes, n_pairs)
         self.lanes = make_lanes(circuit.sizes, n_pairs, with_joint)
         self.random = np.zeros(1, dtype=np.uint64)
         n_rows = min(CHUNK, evidence.n_rows)
+        self.last = np.full(circuit.n_nodes, -1)
+        self.chain = np.empty((3, max(n_rows, ROWS)), dtype=np.int64)
+        self.columns = np.zeros((len(circuit.domains), ROWS), dtype=evidence.codes.dtype)
+        self.sums = np.empty(ROWS)
         self._rows = np.empty((n_rows, len(circuit.domains)), dtype=np.uint16)
         self._unknown = np.empty(n_rows, dtype=np.int64)
         # An observed continuous variable has code 0.
@@ -203,13 +213,19 @@ def in_chunks(
     n_jobs: int | None,
     prepare: Callable[[], T],
     work: Callable[[T, int, int], None],
+    n_families: int = 0,
 ) -> None:
     """Call ``work(scratch, start, stop)`` for every chunk of rows, on several threads.
 
     Each thread makes its own scratch with ``prepare`` and takes every n-th chunk. What a chunk
-    writes depends on its own rows only, so threads never change a result.
+    writes depends on its own rows only, so threads never change a result. ``n_families`` is how
+    many families of junction leaves a row may visit.
     """
-    starts = range(0, n_rows, CHUNK)
+    size = CHUNK
+    if n_rows * n_families > MIN_VISITS:
+        share = -(-n_rows // n_threads(n_jobs, n_rows))
+        size = min(CHUNK, max(MIN_CHUNK, share))
+    starts = range(0, n_rows, size)
     threads = n_threads(n_jobs, len(starts))
     faults: dict[int, Exception] = {}
 
@@ -217,7 +233,7 @@ def in_chunks(
         scratch = prepare()
         for start in starts[index::threads]:
             try:
-                work(scratch, start, min(start + CHUNK, n_rows))
+                work(scratch, start, min(start + size, n_rows))
             except Exception as error:
                 faults[start] = error
                 return

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inlined, inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._evaluate import collect
-from bayescut.circuit._inline import inlined
 from bayescut.circuit._junction import GOLDEN, leaf_path, leaf_value, uniform
 from bayescut.circuit._kinds import (
     DECISION,
@@ -51,7 +50,7 @@ from bayescut.circuit._upward import upward
 BLANK = -2  # instead of the number of unknown variables: nothing is observed at all
 
 
-@kernel
+@inner
 def edges(records: IntArray, node: int, row: CodeArray) -> tuple[int, int]:
     """Return the range of edges of an inner node that the row can take."""
     begin, end = records[node, EDGES], records[node, EDGES_END]
@@ -63,7 +62,7 @@ def edges(records: IntArray, node: int, row: CodeArray) -> tuple[int, int]:
     return begin, end
 
 
-@kernel
+@inner
 def is_closed(
     records: IntArray,
     log_weight: FloatArray,
@@ -82,7 +81,7 @@ def is_closed(
     return closed
 
 
-@kernel
+@inner
 def categorical(plan: Plan, ws: Workspace, node: int, state: int, allowed: IntArray) -> float:
     """Write the probabilities of an input to ``ws.weight`` up to the returned factor."""
     v = plan.node[node, NODE_VAR]
@@ -100,14 +99,14 @@ def categorical(plan: Plan, ws: Workspace, node: int, state: int, allowed: IntAr
     return total
 
 
-@kernel
+@inner
 def _next(random: IntArray) -> float:
     """Draw from [0, 1)."""
     random[0] += GOLDEN
     return uniform(random[0])
 
 
-@kernel
+@inner
 def _choose(weights: FloatArray, n: int, total: float, maximise: bool, random: IntArray) -> int:
     """Return the first largest weight's index, or a draw in proportion to the weights."""
     chosen = 0
@@ -124,6 +123,22 @@ def _choose(weights: FloatArray, n: int, total: float, maximise: bool, random: I
             if rest < 0.0:
                 break
     return chosen
+
+
+@kernel
+def choose_components(shares: FloatArray, seeds: IntArray, chosen: IntArray) -> None:
+    """Draw a component of a mixture for each row, in proportion to its shares of the row.
+
+    It is the first draw of the row's stream, as if the sum had been met on the way down.
+    """
+    for r in range(len(chosen)):
+        rest = uniform(seeds[r] + GOLDEN)
+        for k in range(len(shares)):
+            if shares[k, r] > 0.0:
+                chosen[r] = k
+                rest -= shares[k, r]
+                if rest < 0.0:
+                    break
 
 
 @inlined
@@ -161,7 +176,7 @@ def _fill_input(
         row[v] = _choose(ws.weight, plan.variable[v, VAR_STATES], total, maximise, random)
 
 
-@kernel
+@inner
 def _choose_edge(
     records: IntArray,
     child: IntArray,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inlined, inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit._inline import inlined
 from bayescut.circuit._junction import leaf_rows, leaf_value
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._lanes import leaf_lanes
@@ -113,7 +112,7 @@ def read_rows(
     return -1, -1
 
 
-@kernel
+@inner
 def group_pairs(ws: Workspace) -> int:
     """Chain the pairs of each leaf; return how many leaves there are, listed in ``ws.node``."""
     clock, mark, pair = ws.clock, ws.node, ws.pair
@@ -132,7 +131,7 @@ def group_pairs(ws: Workspace) -> int:
     return n_leaves
 
 
-@kernel
+@inner
 def split_pairs(ws: Workspace, index: IntArray, unknown: IntArray, leaf: int) -> tuple[int, int]:
     """List the pairs of a leaf and their rows: complete rows first, the others at the end."""
     mark, pair = ws.node, ws.pair
@@ -236,10 +235,11 @@ def evaluate(
 
     With ``one_by_one`` each node passes over a block of rows before the next one begins, which
     keeps the tables of one mixture component in the cache; otherwise the nodes share one pass per
-    row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need.
+    row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need. Sums are
+    maxima if ``clock[MAXIMISE]`` says so.
     """
     clock = ws.clock
-    clock[MAXIMISE], clock[ROOM] = 0, len(ws.pair) - most_pairs
+    clock[ROOM] = len(ws.pair) - most_pairs
     step = 1 if one_by_one else len(nodes)
     for begin in range(0, len(unknown), BLOCK):
         end = min(begin + BLOCK, len(unknown))

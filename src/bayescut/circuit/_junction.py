@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
@@ -61,7 +61,7 @@ SPREAD = 340.0
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@kernel
+@inner
 def leaf_arrays(plan: Plan, node: int) -> Any:
     """Return the records and tables of one leaf."""
     at = plan.node[node]
@@ -74,8 +74,9 @@ def leaf_arrays(plan: Plan, node: int) -> Any:
     )
 
 
-@kernel
-def _look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
+@inner
+def look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
+    """Log-probability of one complete row."""
     total = 0.0
     for f in range(len(family)):
         cell = family[f, START] + a[family[f, VAR]]
@@ -85,8 +86,8 @@ def _look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray
     return total
 
 
-@kernel
-def _look_up_four(
+@inner
+def look_up_four(
     family: IntArray,
     parent: IntArray,
     table: FloatArray,
@@ -95,6 +96,7 @@ def _look_up_four(
     c: CodeArray,
     d: CodeArray,
 ) -> tuple[float, float, float, float]:
+    """Log-probabilities of four complete rows."""
     # One running sum alone would wait for the latency of each addition.
     sum_a = sum_b = sum_c = sum_d = 0.0
     for f in range(len(family)):
@@ -114,14 +116,14 @@ def _look_up_four(
     return sum_a, sum_b, sum_c, sum_d
 
 
-@kernel
+@inner
 def leaf_row(plan: Plan, node: int, row: CodeArray) -> float:
     """Log-probability of one complete row."""
     family, parent, _, table, _ = leaf_arrays(plan, node)
-    return _look_up(family, parent, table, row)
+    return look_up(family, parent, table, row)
 
 
-@kernel
+@inner
 def leaf_rows(
     plan: Plan,
     node: int,
@@ -135,18 +137,18 @@ def leaf_rows(
     i = 0
     while i + 4 <= len(which):
         a, b, c, d = which[i], which[i + 1], which[i + 2], which[i + 3]
-        sum_a, sum_b, sum_c, sum_d = _look_up_four(
+        sum_a, sum_b, sum_c, sum_d = look_up_four(
             family, parent, table, rows[a], rows[b], rows[c], rows[d]
         )
         out[out_index[i]], out[out_index[i + 1]] = sum_a, sum_b
         out[out_index[i + 2]], out[out_index[i + 3]] = sum_c, sum_d
         i += 4
     while i < len(which):
-        out[out_index[i]] = _look_up(family, parent, table, rows[which[i]])
+        out[out_index[i]] = look_up(family, parent, table, rows[which[i]])
         i += 1
 
 
-@kernel
+@inner
 def _bases(parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArray) -> int:
     """List the bases of a family that the evidence leaves open; return how many there are."""
     base = np.uint32(0)
@@ -168,7 +170,7 @@ def _bases(parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArr
     return n
 
 
-@kernel
+@inner
 def _log_cell(
     family: IntArray,
     up: IntArray,
@@ -189,7 +191,7 @@ def _log_cell(
     return total
 
 
-@kernel
+@inner
 def _log_terms(
     family: IntArray,
     up: IntArray,
@@ -215,7 +217,7 @@ def _log_terms(
     return top
 
 
-@kernel
+@inner
 def _leaf_up(
     plan: Plan,
     ws: Workspace,
@@ -315,7 +317,7 @@ def _leaf_up(
     return logs + np.log(product)
 
 
-@kernel
+@inner
 def leaf_value(plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: IntArray) -> float:
     """Log value of a leaf under any evidence."""
     value = np.nan
@@ -326,7 +328,7 @@ def leaf_value(plan: Plan, ws: Workspace, node: int, row: CodeArray, allowed: In
     return value
 
 
-@kernel
+@inner
 def uniform(state: Any) -> float:
     """Turn a 64-bit counter into a number in [0, 1) as SplitMix64 does."""
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -335,7 +337,7 @@ def uniform(state: Any) -> float:
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@inner
 def _exponentials(weight: FloatArray, n: int, top: float) -> float:
     """Replace logs by numbers in proportion to their exponentials; return the sum of these."""
     total = 0.0
@@ -345,7 +347,7 @@ def _exponentials(weight: FloatArray, n: int, top: float) -> float:
     return total
 
 
-@kernel
+@inner
 def leaf_path(
     plan: Plan,
     ws: Workspace,
@@ -405,7 +407,7 @@ def leaf_path(
         row[v] = chosen
 
 
-@kernel
+@inner
 def leaf_joint(
     plan: Plan,
     ws: Workspace,

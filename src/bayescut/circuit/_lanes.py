@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._junction import leaf_arrays
 from bayescut.circuit._kinds import MISSING, RESTRICTED
@@ -41,7 +41,7 @@ SMALL = 1e-30  # ten messages of this size multiply to a normal number
 TINY = 1e-250  # below this, products may have lost digits
 
 
-@kernel
+@inner
 def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -> bool:
     """Say whether an assignment of the parents, given by its number, agrees with a row."""
     number = np.int64(base)
@@ -54,7 +54,7 @@ def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -
     return True
 
 
-@kernel
+@inner
 def _scale(
     message: FloatArray,
     logs: FloatArray,
@@ -90,7 +90,7 @@ def _scale(
                 message[b * n_states, r] /= top
 
 
-@kernel
+@inner
 def leaf_lanes(
     plan: Plan,
     lanes: Lanes,
@@ -185,7 +185,7 @@ def leaf_lanes(
         out[out_index[r]] = logs[r] + np.log(product[r])
 
 
-@kernel
+@inner
 def leaf_lanes_joint(
     plan: Plan,
     lanes: Lanes,
@@ -193,21 +193,21 @@ def leaf_lanes_joint(
     rows: CodeArray,
     which: IntArray,
     flow: FloatArray,
-    marginals: FloatArray,
+    want_marginal: bool,
     table_flow: FloatArray,
 ) -> None:
     """Add the posteriors of a leaf's families, times each row's flow, to marginals or counts.
 
-    :func:`leaf_lanes` has left the messages of the same rows. ``marginals`` has one row for each
-    row of the block; an output with no entries is left alone.
+    :func:`leaf_lanes` has left the messages of the same rows. Marginals are added to
+    ``lanes.posterior``; counts with no entries are left alone.
     """
     family, parent, up, _, linear = leaf_arrays(plan, node)
     n = len(which)
     chain, state, message, possibles = lanes.chain, lanes.state, lanes.message, lanes.possible
-    joint, sums = lanes.joint, lanes.sums
+    joint, sums, posterior = lanes.joint, lanes.sums, lanes.posterior
     total = lanes.number[TERM]
     cells = np.uint64(plan.node[node, TABLE])
-    want_marginal, want_flow = marginals.shape[1] > 0, len(table_flow) > 0
+    want_flow = len(table_flow) > 0
     for f in range(len(family)):
         v = family[f, VAR]
         n_states = np.uint64(family[f, STATES])
@@ -279,5 +279,91 @@ def leaf_lanes_joint(
                         total[r] += given[r]
                 column = family[f, OFFSET] + s
                 for r in range(n):
-                    if state[r] == MISSING:
-                        marginals[which[r], column] += flow[r] * total[r]
+                    share = flow[r] if state[r] == MISSING else 0.0
+                    posterior[column, which[r]] += share * total[r]
+
+
+@inner
+def tree_lanes_joint(
+    plan: Plan,
+    lanes: Lanes,
+    node: int,
+    rows: CodeArray,
+    which: IntArray,
+    flow: FloatArray,
+    want_marginal: bool,
+    table_flow: FloatArray,
+) -> None:
+    """`leaf_lanes_joint` of a tree of binary variables, in one pass over the lanes of a family.
+
+    What a variable receives depends on its own state only, and the posterior of its parent is that
+    of its host: 6 ns per row and variable instead of 13 (a tree of 908).
+    """
+    family, _, up, _, linear = leaf_arrays(plan, node)
+    n = len(which)
+    chain, message, belief, state = lanes.chain, lanes.message, lanes.possible, lanes.state
+    posterior = lanes.posterior
+    above_a, above_b = lanes.number[TERM], lanes.number[PRODUCT_SO_FAR]
+    cells = np.uint64(plan.node[node, TABLE])
+    want_flow = len(table_flow) > 0
+    for f in range(len(family)):
+        v = family[f, VAR]
+        start = np.uint64(family[f, START])
+        for r in range(n):
+            state[r] = rows[which[r], v]
+        for r in range(n):
+            belief[0, r] = 1.0 if (state[r] == 0) | (state[r] == MISSING) else 0.0
+            belief[1, r] = 1.0 if (state[r] == 1) | (state[r] == MISSING) else 0.0
+        g = chain[f, HEAD]
+        while g != NONE:
+            off, on = up[family[g, UP]], up[family[g, UP] + 1]
+            for r in range(n):
+                belief[0, r] *= message[off, r]
+                belief[1, r] *= message[on, r]
+            g = chain[g, LINK]
+        # The host has read the messages of this family: its posterior takes their place.
+        a0, a1 = linear[start], linear[start + 1]
+        one = start + 1
+        if family[f, PARENTS] == family[f, PARENTS_END]:
+            for r in range(n):
+                total = a0 * belief[0, r] + a1 * belief[1, r]
+                above_a[r] = 1.0 / total if total > 0.0 else 0.0
+                message[start, r] = a0 * belief[0, r] * above_a[r]
+                message[one, r] = a1 * belief[1, r] * above_a[r]
+        else:
+            one = start + 2
+            h = family[f, HOST]
+            host = np.uint64(family[h, START])
+            host_one = host + (1 if family[h, PARENTS] == family[h, PARENTS_END] else 2)
+            b0, b1 = linear[start + 2], linear[start + 3]
+            for r in range(n):
+                above_a[r], above_b[r] = message[host, r], message[host_one, r]
+            for r in range(n):
+                x0, x1 = belief[0, r], belief[1, r]
+                total_a = a0 * x0 + a1 * x1
+                total_b = b0 * x0 + b1 * x1
+                in_a = above_a[r] / total_a if total_a > 0.0 else 0.0
+                in_b = above_b[r] / total_b if total_b > 0.0 else 0.0
+                message[start, r] = x0 * (a0 * in_a + b0 * in_b)
+                message[one, r] = x1 * (a1 * in_a + b1 * in_b)
+                above_a[r], above_b[r] = in_a, in_b
+            if want_flow:
+                flow0 = flow1 = 0.0
+                for r in range(n):
+                    flow0 += flow[r] * above_b[r] * belief[0, r]
+                    flow1 += flow[r] * above_b[r] * belief[1, r]
+                table_flow[cells + start + 2] += b0 * flow0
+                table_flow[cells + start + 3] += b1 * flow1
+        if want_flow:
+            flow0 = flow1 = 0.0
+            for r in range(n):
+                flow0 += flow[r] * above_a[r] * belief[0, r]
+                flow1 += flow[r] * above_a[r] * belief[1, r]
+            table_flow[cells + start] += a0 * flow0
+            table_flow[cells + start + 1] += a1 * flow1
+        if want_marginal:
+            column = family[f, OFFSET]
+            for r in range(n):
+                share = flow[r] if state[r] == MISSING else 0.0
+                posterior[column, which[r]] += share * message[start, r]
+                posterior[column + 1, which[r]] += share * message[one, r]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
@@ -35,6 +36,7 @@ TABLE_END = 9  # ... to here
 PARENT_ROWS = 10  # where its part of Plan.parent begins
 UP_START = 11  # where its part of Plan.up begins
 DENSE = 12  # whether its rows may be evaluated in lanes
+TREE = 13  # whether it is a tree of binary variables, each hosted by its parent
 
 # Columns of Plan.family.
 START = 0  # first cell of its table
@@ -106,7 +108,7 @@ class Plan(NamedTuple):
     more when they are compiled.
     """
 
-    node: IntArray  # (n, 13)
+    node: IntArray  # (n, 14)
     child: IntArray
     log_weight: FloatArray
     param: FloatArray
@@ -130,6 +132,7 @@ class Sizes(NamedTuple):
     leaves: int
     dense_cells: int
     family_cells: int
+    all_states: int
 
 
 class Workspace(NamedTuple):
@@ -160,6 +163,7 @@ class Lanes(NamedTuple):
     chain: IntArray  # (families, 2)
     flow: FloatArray  # pair -> posterior probability that its row reaches its leaf
     pairs: IntArray  # (2, number of pairs): pairs of the leaf, their rows
+    posterior: FloatArray  # (states of all variables, BLOCK + 8): marginals of a block's rows
 
 
 # Rows of Lanes.number.
@@ -185,6 +189,18 @@ def is_dense(n_cells: IntArray, n_families: IntArray) -> IntArray:
     return (n_cells <= DENSE_CELLS * n_families) & (n_cells <= MAX_DENSE_CELLS)
 
 
+def is_tree(circuit: Circuit) -> NDArray[np.bool_]:
+    """Say which nodes are trees of binary variables in which a variable's parent is its host."""
+    n_parents = np.diff(circuit.fam_parent_ptr)
+    fits = (circuit.domains.n_states[circuit.fam_var] == 2) & (n_parents <= 1)
+    child = np.flatnonzero(n_parents == 1)
+    parent = circuit.fam_parent[circuit.fam_parent_ptr[child]]
+    fits[child] &= circuit.fam_var[circuit.fam_host[child]] == parent
+    owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.fam_ptr))
+    others = np.bincount(owner[~fits], minlength=circuit.n_nodes)
+    return (circuit.kind == JUNCTION) & (others == 0)
+
+
 def make_plan(circuit: Circuit) -> Plan:
     """Work out the index maps of a circuit."""
     domains = circuit.domains
@@ -206,6 +222,7 @@ def make_plan(circuit: Circuit) -> Plan:
     node[:, PARAM] = circuit.param_ptr[:-1]
     n_cells = node[:, TABLE_END] - node[:, TABLE]
     node[:, DENSE] = is_dense(n_cells, node[:, LAST] - node[:, FIRST])
+    node[:, TREE] = is_tree(circuit)
     return Plan(
         node=node,
         child=circuit.child,
@@ -237,6 +254,7 @@ def sizes(circuit: Circuit) -> Sizes:
         leaves=len(leaves),
         dense_cells=int(cells[dense].max(initial=0)),
         family_cells=int(np.diff(circuit.fam_table_ptr).max(initial=0)),
+        all_states=int(circuit.domains.n_states.sum()),
     )
 
 
@@ -269,6 +287,8 @@ def make_lanes(size: Sizes, n_pairs: int, with_joint: bool = False) -> Lanes:
         chain=np.empty((size.families, 2), dtype=np.uint32),
         flow=np.empty(n_pairs if with_joint else 0),
         pairs=np.empty((2, n_pairs), dtype=np.int64),
+        # Not a power of two: lines of the cache that lie 2048 bytes apart would evict each other.
+        posterior=np.zeros((size.all_states if with_joint else 0, BLOCK + 8)),
     )
 
 
@@ -299,7 +319,7 @@ def _layout(
     for f in range(n_families):
         h = fam_host[f]
         up_ptr[f + 1] = up_ptr[f] + (table_ptr[h + 1] - table_ptr[h] if h >= 0 else 0)
-    records = np.zeros((n_nodes, 13), dtype=np.int64)
+    records = np.zeros((n_nodes, 14), dtype=np.int64)
     family = np.empty((n_families, 8), dtype=np.uint32)
     parent = np.zeros((len(parents), 4), dtype=np.uint32)
     up = np.empty(up_ptr[n_families], dtype=np.uint32)

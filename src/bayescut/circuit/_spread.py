@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inlined, inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._downward import categorical, edges, is_closed
 from bayescut.circuit._evaluate import collect, group_pairs, split_pairs
-from bayescut.circuit._inline import inlined
 from bayescut.circuit._junction import leaf_joint, leaf_value
 from bayescut.circuit._kinds import (
     DECISION,
@@ -23,7 +22,7 @@ from bayescut.circuit._kinds import (
     PRODUCT,
     RESTRICTED,
 )
-from bayescut.circuit._lanes import leaf_lanes, leaf_lanes_joint
+from bayescut.circuit._lanes import leaf_lanes, leaf_lanes_joint, tree_lanes_joint
 from bayescut.circuit._plan import (
     AGAIN,
     BLOCK,
@@ -49,6 +48,7 @@ from bayescut.circuit._plan import (
     REPLAY,
     ROOM,
     ROW,
+    TREE,
     VALUE,
     VAR_OFFSET,
     VAR_STATES,
@@ -59,7 +59,7 @@ from bayescut.circuit._plan import (
 from bayescut.circuit._upward import upward
 
 
-@kernel
+@inner
 def _add_moments(sums: FloatArray, flow: float, mean: float, variance: float) -> None:
     """Update [weight, mean, squared deviations] as Welford does: plain sums of squares would lose
     the variance of numbers far from zero."""
@@ -69,7 +69,7 @@ def _add_moments(sums: FloatArray, flow: float, mean: float, variance: float) ->
     sums[2] += flow * (variance + step * (mean - sums[1]))
 
 
-@kernel
+@inner
 def _spread_input(
     plan: Plan,
     ws: Workspace,
@@ -112,6 +112,15 @@ def _spread_input(
             param_flow[start + s] += q
 
 
+@kernel
+def mark_observed(variable: IntArray, rows: CodeArray, marginals: FloatArray) -> None:
+    """Give the observed states of each row the probability 1."""
+    for r in range(len(rows)):
+        for v in range(len(variable)):
+            if rows[r, v] < RESTRICTED and variable[v, VAR_STATES] > 0:
+                marginals[r, variable[v, VAR_OFFSET] + rows[r, v]] = 1.0
+
+
 @inlined
 def _spread_row(
     plan: Plan,
@@ -133,10 +142,6 @@ def _spread_row(
     records, children, log_weight, variable = plan.node, plan.child, plan.log_weight, plan.variable
     clock, mark, number, collected, flows = ws.clock, ws.node, ws.value, ws.row, lanes.flow
     want_marginal, want_edges = len(marginal) > 0, len(edge_flow) > 0
-    if want_marginal:
-        for v in range(len(variable)):
-            if row[v] < RESTRICTED and variable[v, VAR_STATES] > 0:
-                marginal[variable[v, VAR_OFFSET] + row[v]] = 1.0
     # Decisions on observed variables at the top have no value of their own.
     top = np.int64(root)
     while records[top, KIND] == DECISION and row[records[top, NODE_VAR]] < RESTRICTED:
@@ -180,6 +185,17 @@ def _spread_row(
                 edge_flow[e] += share
             if is_cut:
                 marginal[variable[v, VAR_OFFSET] + e - begin] += share
+
+
+@inner
+def _add_posterior(posterior: FloatArray, marginals: FloatArray) -> None:
+    """Add what the lanes have found to the marginals of a block, and clear it."""
+    n_columns = marginals.shape[1]
+    for low in range(0, n_columns, 16):  # 16 columns of all rows: 2 lines of the cache each
+        for r in range(len(marginals)):
+            for column in range(low, min(low + 16, n_columns)):
+                marginals[r, column] += posterior[column, r]
+                posterior[column, r] = 0.0
 
 
 @inlined
@@ -228,7 +244,14 @@ def _spread_leaves(
                 for j in range(len(pairs)):
                     # A row that was given up takes no part; it follows on its own.
                     share[j] = 0.0 if np.isnan(found[pairs[j]]) else flows[pairs[j]]
-                leaf_lanes_joint(plan, lanes, leaf, rows, which, share, marginals, table_flow)
+                if records[leaf, TREE]:
+                    tree_lanes_joint(
+                        plan, lanes, leaf, rows, which, share, want_marginal, table_flow
+                    )
+                else:
+                    leaf_lanes_joint(
+                        plan, lanes, leaf, rows, which, share, want_marginal, table_flow
+                    )
             for i in pairs:
                 if np.isnan(found[i]):
                     r = pair[i, ROW]
@@ -243,14 +266,14 @@ def spread(
     plan: Plan,
     ws: Workspace,
     lanes: Lanes,
-    root: int,
+    roots: IntArray,
     rows: CodeArray,
     unknown: IntArray,
     allowed: IntArray,
     values: FloatArray,
     start: int,
     most_pairs: int,
-    sample_weight: FloatArray,
+    weights: FloatArray,
     marginals: FloatArray,
     moments: FloatArray,
     edge_flow: FloatArray,
@@ -258,20 +281,22 @@ def spread(
     param_flow: FloatArray,
     statistic: FloatArray,
 ) -> int:
-    """Add up posteriors over rows; return the first impossible row, or -1.
+    """Add up posteriors below some roots over rows; return the first impossible row, or -1.
 
-    Outputs with no entries are left alone: ``marginals`` (row, state of any variable) and
+    ``weights`` (root, row) are what a root counts for a row, 1 if there are no columns. Outputs
+    with no entries are left alone: ``marginals`` (row, state of any variable) and
     ``moments`` (row, variable, [weight, mean, squared deviations]) are per row, the others sum over
     rows: ``edge_flow``, ``table_flow`` (cells of junction families), ``param_flow`` (states of
     categorical inputs) and ``statistic`` (node, [weight, mean, squared deviations]) of Gaussians.
     """
     clock, collected, flows = ws.clock, ws.row, lanes.flow
     clock[MAXIMISE], clock[ROOM], clock[OUT] = 0, len(ws.pair) - most_pairs, 0
-    roots = np.array([root])
     out = np.empty((1, BLOCK))
+    weight = np.ones(BLOCK)
+    counted = np.empty(BLOCK, dtype=np.int64)
     for begin in range(0, len(unknown), BLOCK):
         end = min(begin + BLOCK, len(unknown))
-        block, left = rows[begin:end], unknown[begin:end]
+        block, left = rows[begin:end], counted[: end - begin]
         masks, reals, posterior = allowed, values, marginals
         if len(allowed) > 1:
             masks = allowed[start + begin : start + end]
@@ -279,38 +304,47 @@ def spread(
             reals = values[start + begin : start + end]
         if marginals.shape[1] > 0:
             posterior = marginals[start + begin : start + end]
-        done = 0
-        while done < end - begin:
-            first = np.int64(done)
-            done = collect(plan, ws, lanes, roots, block, left, masks, reals, first, out)
-            for i in range(clock[N_PAIRS]):
-                flows[i] = 0.0
-            for r in range(first, done):
-                at = start + begin + r
-                weight = sample_weight[at] if len(sample_weight) > 0 else 1.0
-                if weight == 0.0:
-                    continue
-                if collected[r, AGAIN]:
-                    clock[MODE], clock[FIRST_ROW], clock[LAST_ROW] = REPLAY, r, r + 1
-                    upward(plan, ws, roots, block, left, masks, reals, out)
-                if out[0, r] == -np.inf:
-                    return at
-                _spread_row(
-                    plan,
-                    ws,
-                    lanes,
-                    root,
-                    r,
-                    block[r],
-                    masks[r if len(masks) > 1 else 0],
-                    reals[r if reals.shape[1] > 0 else 0],
-                    weight,
-                    posterior[r if posterior.shape[1] > 0 else 0],
-                    moments[at if moments.shape[1] > 0 else 0],
-                    edge_flow,
-                    param_flow,
-                    statistic,
-                )
-            _spread_leaves(plan, ws, lanes, block, left, masks, posterior, table_flow)
+        for i in range(len(roots)):
+            root = roots[i]
+            for r in range(end - begin):
+                if weights.shape[1] > 0:
+                    weight[r] = weights[i, start + begin + r]
+                # What counts nothing need not be evaluated.
+                left[r] = unknown[begin + r] if weight[r] > 0.0 else -1
+            done = 0
+            while done < end - begin:
+                first = np.int64(done)
+                some = roots[i : i + 1]
+                done = collect(plan, ws, lanes, some, block, left, masks, reals, first, out)
+                for j in range(clock[N_PAIRS]):
+                    flows[j] = 0.0
+                for r in range(first, done):
+                    if weight[r] == 0.0:
+                        continue
+                    if collected[r, AGAIN]:
+                        clock[MODE], clock[FIRST_ROW], clock[LAST_ROW] = REPLAY, r, r + 1
+                        upward(plan, ws, some, block, left, masks, reals, out)
+                    if out[0, r] == -np.inf:
+                        return start + begin + r
+                    at = start + begin + r
+                    _spread_row(
+                        plan,
+                        ws,
+                        lanes,
+                        root,
+                        r,
+                        block[r],
+                        masks[r if len(masks) > 1 else 0],
+                        reals[r if reals.shape[1] > 0 else 0],
+                        weight[r],
+                        posterior[r if posterior.shape[1] > 0 else 0],
+                        moments[at if moments.shape[1] > 0 else 0],
+                        edge_flow,
+                        param_flow,
+                        statistic,
+                    )
+                _spread_leaves(plan, ws, lanes, block, left, masks, posterior, table_flow)
+        if marginals.shape[1] > 0:
+            _add_posterior(lanes.posterior, posterior)
     clock[MODE] = COMPUTE
     return -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._junction import leaf_row, leaf_value
 from bayescut.circuit._kinds import (
@@ -62,7 +62,7 @@ from bayescut.circuit._plan import (
 HALF_LOG_TAU = 0.9189385332046727  # ln(2π) / 2
 
 
-@kernel
+@inner
 def _input(
     records: IntArray,
     param: FloatArray,
@@ -110,7 +110,7 @@ def _input(
     return top + np.log(total)
 
 
-@kernel
+@inner
 def upward(
     plan: Plan,
     ws: Workspace,

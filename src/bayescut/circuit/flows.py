@@ -97,13 +97,15 @@ def flows(
     """
     circuit.require()
     evidence = read_evidence(circuit, codes, allowed, values)
-    weights = np.empty(0)
+    root = np.array([circuit.root])
+    weights = np.empty((1, 0))
     if sample_weight is not None:
-        weights = np.array(sample_weight, dtype=np.float64)
-        if weights.shape != (evidence.n_rows,):
-            raise DataError(f"{evidence.n_rows} rows but weights of shape {weights.shape}.")
-        if not np.all((weights >= 0) & np.isfinite(weights)):
+        given = np.array(sample_weight, dtype=np.float64)
+        if given.shape != (evidence.n_rows,):
+            raise DataError(f"{evidence.n_rows} rows but weights of shape {given.shape}.")
+        if not np.all((given >= 0) & np.isfinite(given)):
             raise DataError("Weights must be finite and not negative.")
+        weights = given[None]
 
     def work(start: int, stop: int) -> Flows:
         part = Flows.zeros(circuit)
@@ -114,7 +116,7 @@ def flows(
                 circuit.plan,
                 scratch.workspace,
                 scratch.lanes,
-                circuit.root,
+                root,
                 states,
                 unknown,
                 evidence.allowed,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel
 from bayescut._typing import BitArray, FloatArray
 from bayescut.data.bits import popcount
 
 
-@kernel
+@inner
 def cell_masks(bits, n, ptr, sizes, members, n_members, masks):
     """Rows in each joint state of some columns, as masks; returns the number of joint states.
 
@@ -44,7 +44,7 @@ def cell_masks(bits, n, ptr, sizes, members, n_members, masks):
     return cells
 
 
-@kernel
+@inner
 def count_mask(mask, other, planes, n_words):
     """Number of rows in both masks, or their weight in units of the lowest plane."""
     total = np.uint64(0)

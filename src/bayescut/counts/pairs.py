@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel
 from bayescut._typing import BitArray, CodeArray, CountArray, FloatArray, IntArray
 from bayescut.data.bits import BitLayout, pack, popcount
 
@@ -146,7 +146,7 @@ def count_weighted(codes, rows, weights, column, state, counts):
     mirror(counts)
 
 
-@kernel
+@inner
 def mirror(counts):
     """Copy the upper triangle to the lower one, in square blocks."""
     n_bits = counts.shape[0]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.core import types
-from numba.extending import overload
 
-from bayescut._kernels import kernel
-from bayescut.counts.pairs import count_bits, count_masked_bits, count_weighted
+from bayescut._kernels import inlined, inner, kernel
+from bayescut._typing import FloatArray, IntArray
+from bayescut.counts.pairs import PairCounts, count_bits, count_masked_bits, count_weighted
 from bayescut.data.bits import pack_rows, popcount, trailing_zeros
 from bayescut.learn.trees import _fit_tree, single_potential
 from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
 
-@kernel
-def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
+def information_gain(
+    pairs: PairCounts, active: IntArray, ess: float, table: FloatArray
+) -> tuple[float, FloatArray]:
     r"""Expected drop of the mean entropy of the columns, for every active column.
 
     .. math:: G_i = \frac1m \sum_j H(X_j)
@@ -24,37 +24,63 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
 
     with probabilities smoothed as :math:`(n_{vj} + e/K_j) / (n_v + e)`. ``table`` holds the
     potential of a state of a binary column, or nothing. Returns the mean entropy before any cut,
-    the first term.
+    the first term, and the gains.
     """
+    layout = pairs.layout
+    n = pairs.counts.dtype.type(pairs.n)
+    gain = np.empty(len(active))
+    # Two kernels, of which most tables need one: the other is not compiled (0.7 s).
+    binary = layout.binary or bool(np.all(layout.sizes[active] == 2))
+    kernel_of = binary_gain if binary else states_gain
+    mean = kernel_of(pairs.counts, n, layout.sizes, layout.ptr, active, ess, table, gain)
+    return mean, gain
+
+
+@inner
+def mean_entropy(counts, n, sizes, ptr, active, ess):
+    """Mean entropy of the active columns."""
     m = active.shape[0]
-    # Potentials of all other columns within every state of every column: `inner[offset[t] + x]`.
-    offset = np.zeros(m + 1, dtype=np.int64)
-    single = np.zeros(m, dtype=counts.dtype)
-    binary = True
     mean = 0.0
     for t in range(m):
         v = active[t]
-        offset[t + 1] = offset[t] + sizes[v]
-        binary &= sizes[v] == 2
         total = single_potential(XLOGX, counts, n, ptr[v], ptr[v + 1], ess / sizes[v])
         mean += (math.log(n + ess) - total / (n + ess)) / m
-    inner = np.zeros(offset[m])
-    if binary:
-        zero = inner[:m]
-        one = inner[m:]
-        bit = np.empty(m, dtype=np.int64)
-        for t in range(m):
-            bit[t] = ptr[active[t]]
-            single[t] = counts[bit[t], bit[t]]
-        for s in range(m):
-            line = counts[bit[s]]
-            _add_binary(line, single[s], n, single, bit, 0, s, 0.5 * ess, table, zero, one)
-            _add_binary(line, single[s], n, single, bit, s + 1, m, 0.5 * ess, table, zero, one)
-        for t in range(m):
-            inside = expected_entropy(n - single[t], zero[t], n, m, ess)
-            inside += expected_entropy(single[t], one[t], n, m, ess)
-            gain[t] = mean - inside
-        return mean
+    return mean
+
+
+@kernel
+def binary_gain(counts, n, sizes, ptr, active, ess, table, gain):
+    """`information_gain` of binary columns."""
+    m = active.shape[0]
+    mean = mean_entropy(counts, n, sizes, ptr, active, ess)
+    tabulated = table.size > max(n, n - n)
+    # Potentials of all other columns within the two states of every column.
+    zero = np.zeros(m)
+    one = np.zeros(m)
+    bit = np.empty(m, dtype=np.int64)
+    single = np.empty(m, dtype=counts.dtype)
+    for t in range(m):
+        bit[t] = ptr[active[t]]
+        single[t] = counts[bit[t], bit[t]]
+    for s in range(m):
+        line = counts[bit[s]]
+        for lo, hi in ((0, s), (s + 1, m)):
+            if tabulated:
+                add_tabulated(line, single[s], n, single, bit, lo, hi, table, zero, one)
+            else:
+                add_directly(line, single[s], n, single, bit, lo, hi, 0.5 * ess, zero, one)
+    for t in range(m):
+        inside = expected_entropy(n - single[t], zero[t], n, m, ess)
+        inside += expected_entropy(single[t], one[t], n, m, ess)
+        gain[t] = mean - inside
+    return mean
+
+
+@kernel
+def states_gain(counts, n, sizes, ptr, active, ess, table, gain):
+    """`information_gain` of columns of any number of states."""
+    m = active.shape[0]
+    mean = mean_entropy(counts, n, sizes, ptr, active, ess)
     none = table[:0]
     for t in range(m):
         i = active[t]
@@ -62,7 +88,7 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
         lo = ptr[i]
         free = np.empty(k_i, dtype=counts.dtype)
         whole = np.empty(k_i, dtype=counts.dtype)
-        acc = inner[offset[t] : offset[t + 1]]
+        acc = np.zeros(k_i)  # potentials of all other columns within every state of this one
         whole[0] = n
         for x in range(1, k_i):
             whole[x] = counts[lo + x - 1, lo + x - 1]
@@ -92,7 +118,7 @@ def information_gain(counts, n, sizes, ptr, active, ess, table, gain):
     return mean
 
 
-@kernel
+@inner
 def expected_entropy(n_branch, total, n, m, ess):
     """Mean entropy of the m - 1 other columns in a branch, times the branch's share of rows."""
     if n_branch <= 0:
@@ -101,29 +127,7 @@ def expected_entropy(n_branch, total, n, m, ess):
     return n_branch / n * mean
 
 
-def _add_binary(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_add_binary)
-def _add_binary_overload(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
-    if isinstance(line.dtype, types.Integer):
-
-        def add_integers(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
-            if table.size > n:
-                add_tabulated(line, n_s, n, single, bit, lo, hi, table, zero, one)
-            else:
-                add_directly(line, n_s, n, single, bit, lo, hi, a, zero, one)
-
-        return add_integers
-
-    def add_weights(line, n_s, n, single, bit, lo, hi, a, table, zero, one):
-        add_directly(line, n_s, n, single, bit, lo, hi, a, zero, one)
-
-    return add_weights
-
-
-@kernel
+@inner
 def add_tabulated(line, n_s, n, single, bit, lo, hi, table, zero, one):
     """Add the potentials of one binary column within the states of columns ``lo .. hi - 1``."""
     for t in range(lo, hi):
@@ -133,7 +137,7 @@ def add_tabulated(line, n_s, n, single, bit, lo, hi, table, zero, one):
         zero[t] += table[np.uint32(n_s - n11)] + table[np.uint32(n - n_s - n_t + n11)]
 
 
-@kernel
+@inner
 def add_directly(line, n_s, n, single, bit, lo, hi, a, zero, one):
     """`add_tabulated` without a table, for weights and for few columns of many rows."""
     # Gathered first: a loop that both gathers and stores is not vectorised.
@@ -154,7 +158,7 @@ def add_directly(line, n_s, n, single, bit, lo, hi, a, zero, one):
         to_zero[t] += outside
 
 
-@kernel
+@inner
 def branch_mask(bits, lo, hi, state, n, mask):
     """Set the bits of the rows whose column (bits ``lo .. hi - 1``) holds ``state``."""
     n_words = mask.shape[0]
@@ -172,7 +176,7 @@ def branch_mask(bits, lo, hi, state, n, mask):
         mask[n_words - 1] &= (np.uint64(1) << np.uint64(tail)) - np.uint64(1)
 
 
-@kernel
+@inner
 def masked_rows(rows, mask):
     """The rows whose bit is set, in order."""
     size = 0
@@ -189,7 +193,7 @@ def masked_rows(rows, mask):
     return out
 
 
-@kernel
+@inner
 def branch_rows(codes, rows, column, state):
     """Positions in ``rows`` of the rows whose ``column`` holds ``state``, in order."""
     out = np.empty(rows.shape[0], dtype=np.int64)
@@ -200,7 +204,7 @@ def branch_rows(codes, rows, column, state):
     return out[:size]
 
 
-@kernel
+@inlined
 def count_branch(codes, rows, weights, bits, layout, c, state, n_state, mask, counts):
     """Pair counts of the rows in which column ``c`` of the layout holds ``state``."""
     if weights is not None:
@@ -223,7 +227,7 @@ def count_branch(codes, rows, weights, bits, layout, c, state, n_state, mask, co
     count_bits(packed, counts)
 
 
-@kernel
+@inner
 def branch_sizes(counts, n, layout, c, size):
     """Rows in every branch of a cut on column ``c`` of the layout; returns the largest branch."""
     largest = 0
@@ -238,7 +242,7 @@ def branch_sizes(counts, n, layout, c, size):
     return largest
 
 
-@kernel
+@inlined
 def count_branches(codes, rows, weights, bits, counts, layout, c, size, largest, mask, out):
     """Pair counts of every branch: the smaller ones are counted, the largest is what is left."""
     n_bits = counts.shape[0]
@@ -289,10 +293,10 @@ def evaluate_cuts(
         k_max = max(k_max, sizes[candidates[i]])
     # Two sets of results, the best so far and the one at work.
     branch_counts = np.empty((2, k_max, n_bits, n_bits), dtype=counts.dtype)
-    branch_n = np.zeros((2, k_max), dtype=counts.dtype)
-    branch_parent = np.full((2, k_max, m_all), -1, dtype=np.int64)
-    branch_order = np.full((2, k_max, m - 1), -1, dtype=np.int64)
-    branch_score = np.zeros((2, k_max))
+    branch_n = np.empty((2, k_max), dtype=counts.dtype)
+    branch_parent = np.empty((2, k_max, m_all), dtype=np.int64)  # set for active columns only
+    branch_order = np.empty((2, k_max, m - 1), dtype=np.int64)
+    branch_score = np.empty((2, k_max))
     mask = np.empty(bits.shape[1], dtype=np.uint64)
     none = table[:0]
     remaining = np.empty(m - 1, dtype=np.int64)
@@ -320,10 +324,10 @@ def evaluate_cuts(
                 r += 1
         child_ess = ess / k if spread else ess
         tab = table if child_ess == table_ess else none
-        total = -potential(rule.judge, n, cut_ess) - rule.parameter_cost * (k - 1) - cut_cost
+        total = -potential(rule.judge, float(n), cut_ess) - rule.parameter_cost * (k - 1) - cut_cost
         for state in range(k):
             n_state = branch_n[work, state]
-            total += potential(rule.judge, n_state, cut_ess / k)
+            total += potential(rule.judge, float(n_state), cut_ess / k)
             branch_score[work, state] = _fit_tree(
                 rule, branch_counts[work, state], n_state, sizes, ptr, remaining, child_ess, tab,
                 branch_parent[work, state], branch_order[work, state],

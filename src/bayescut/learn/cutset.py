@@ -25,7 +25,6 @@ from bayescut.learn.rules import (
     TopGain,
     TreeLeaves,
 )
-from bayescut.learn.trees import fit_tree, leaf_tables
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, PotentialTables
 from bayescut.scores.prior import NoPrior, StructureCosts
@@ -277,12 +276,8 @@ class _Growth:
         rule = self.rule(layout, node.n_choices)
         node.parent = np.full(len(layout.columns), -1)
         node.order = np.empty(len(node.active), dtype=np.int64)
-        n = pairs.counts.dtype.type(pairs.n)
         table = self._table(rule.choose, node.ess / 4, pairs)
-        node.score = fit_tree(
-            rule, pairs.counts, n, layout.sizes, layout.ptr, node.active, node.ess, table,
-            node.parent, node.order,
-        )  # fmt: skip
+        node.score = rule.fit(pairs, node.active, node.ess, table, node.parent, node.order)
 
     def _table(self, kind: int, a: float, pairs: PairCounts) -> FloatArray:
         """Tabulate a potential where a node looks it up more often than it has entries."""
@@ -343,14 +338,8 @@ class _Growth:
 
     def _gain(self, node: Node) -> tuple[float, FloatArray]:
         """Mean entropy of the active columns and their information gains."""
-        pairs, layout = node.pairs, node.pairs.layout
-        n = pairs.counts.dtype.type(pairs.n)
-        gain = np.empty(len(node.active))
-        table = self._table(XLOGX, node.ess / 2, pairs)
-        mean_entropy = information_gain(
-            pairs.counts, n, layout.sizes, layout.ptr, node.active, node.ess, table, gain
-        )
-        return mean_entropy, gain
+        table = self._table(XLOGX, node.ess / 2, node.pairs)
+        return information_gain(node.pairs, node.active, node.ess, table)
 
     def _rows_of(self, node: Node, bits: BitArray | None) -> tuple[FloatArray | None, BitArray]:
         """What the branches of a node are counted from: weights, or packed rows."""
@@ -463,11 +452,8 @@ class _Growth:
             if len(node.order) == 0:
                 self._grow_tree(node)
             pairs, layout = node.pairs, node.pairs.layout
-            n = pairs.counts.dtype.type(pairs.n)
-            tables = leaf_tables(
-                self.rule(layout, node.n_choices), pairs.counts, n, layout.sizes, layout.ptr,
-                node.order, node.parent, node.ess,
-            )  # fmt: skip
+            rule = self.rule(layout, node.n_choices)
+            tables = rule.tables(pairs, node.order, node.parent, node.ess)
             node.leaf = tree_leaf(layout, node.order, node.parent, tables)
             if settled is not None:
                 settled(len(node.rows))

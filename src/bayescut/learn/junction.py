@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.counts.families import cell_masks, count_mask, family_counts, weight_planes
 from bayescut.data.bits import bit_layout, pack
@@ -53,7 +53,7 @@ class JunctionRule(NamedTuple):
     leaf_cost: float
 
 
-@kernel
+@inner
 def family_score(judge, tables, levels, table, cells, k, ess, unit):
     """``Φ(family) - Φ(parents)`` of a (cells, k) table of counts in units of ``unit``.
 
@@ -80,7 +80,7 @@ def family_score(judge, tables, levels, table, cells, k, ess, unit):
     return total
 
 
-@kernel
+@inner
 def best_likelihood(table, cell_n, cells, k, unit, xlogx):
     """Log-likelihood of a column given the cell under maximum-likelihood parameters.
 
@@ -103,7 +103,7 @@ def best_likelihood(table, cell_n, cells, k, unit, xlogx):
     return total
 
 
-@kernel
+@inner
 def choose_parents(
     rule, tables, levels, table, cells, member_sizes, n_members, k, ess, unit, chosen
 ):

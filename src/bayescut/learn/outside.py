@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.counts.families import family_counts, weight_planes
 from bayescut.data.bits import bit_layout, pack
@@ -73,7 +73,7 @@ class Outside:
         return np.maximum(every - own, 0.0)
 
 
-@kernel
+@inner
 def family_cells(sizes, parent_ptr, parents, f):
     """Number of joint states of the parents of a family."""
     cells = 1

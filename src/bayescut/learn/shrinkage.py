@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from bayescut._kernels import kernel
-from bayescut._typing import FloatArray
+from bayescut._kernels import inner, kernel
+from bayescut._typing import FloatArray, IntArray
 from bayescut.counts.pairs import PairCounts
 from bayescut.data.bits import BitLayout
-from bayescut.learn.trees import TreeRule, _fit_tree, _leaf_tables, grow_tree
+from bayescut.learn.trees import TreeRule, _fit_tree, grow_tree
 
 
 class ShrunkenRule(NamedTuple):
@@ -49,6 +49,28 @@ class ShrunkenRule(NamedTuple):
     rate: float
     forest: bool
 
+    def fit(
+        self,
+        pairs: PairCounts,
+        active: IntArray,
+        ess: float,
+        table: FloatArray,
+        parent: IntArray,
+        order: IntArray,
+    ) -> float:
+        """Write the best tree by this rule into ``parent`` and ``order``; return its score."""
+        n = pairs.counts.dtype.type(pairs.n)
+        shape = (pairs.layout.sizes, pairs.layout.ptr, active, parent, order)
+        return float(fit_shrunken(self, pairs.counts, n, *shape))
+
+    def tables(
+        self, pairs: PairCounts, order: IntArray, parent: IntArray, ess: float
+    ) -> FloatArray:
+        """Parameters of a tree that this rule has chosen; see `shrunken_tables`."""
+        n = pairs.counts.dtype.type(pairs.n)
+        shape = (pairs.layout.sizes, pairs.layout.ptr, order, parent)
+        return shrunken_tables(pairs.counts, n, *shape, self.prior, self.rate)
+
 
 def whole_tables(pairs: PairCounts) -> FloatArray:
     """Probabilities of pairs of bits, one pseudo-row spread evenly over every table.
@@ -73,7 +95,7 @@ def restrict(prior: FloatArray, whole: BitLayout, part: BitLayout) -> FloatArray
     return prior[np.ix_(bits, bits)]
 
 
-@kernel
+@inner
 def single_cell(counts, n, ptr, v, x):
     """Count of state ``x`` of column ``v``."""
     if x > 0:
@@ -85,7 +107,7 @@ def single_cell(counts, n, ptr, v, x):
     return max(rest, 0.0)
 
 
-@kernel
+@inner
 def pair_cell(counts, n, ptr, u, x, v, y):
     """Count of state ``x`` of column ``u`` together with state ``y`` of column ``v``."""
     if x > 0 and y > 0:
@@ -140,7 +162,7 @@ def shrunken_tables(counts, n, sizes, ptr, order, parent, prior, rate):
     return tables
 
 
-@kernel
+@inner
 def judge_shrunken(counts, n, sizes, ptr, active, parent, prior, rate):
     """Log-likelihood of the rows of a node under the shrunken tables of a tree."""
     tables = shrunken_tables(counts, n, sizes, ptr, active, parent, prior, rate)
@@ -161,7 +183,7 @@ def judge_shrunken(counts, n, sizes, ptr, active, parent, prior, rate):
     return total
 
 
-@kernel
+@inner
 def information(counts, n, sizes, ptr, u, v, prior, rate):
     """Mutual information of the shrunken table of two columns."""
     a = rate * n
@@ -176,41 +198,33 @@ def information(counts, n, sizes, ptr, u, v, prior, rate):
     return total / (n + a)
 
 
+@kernel
+def fit_shrunken(rule, counts, n, sizes, ptr, active, parent, order):
+    """Write the best tree over shrunken tables into ``parent`` and ``order``; return its score."""
+    a = rule.rate * n
+    shrunken = np.empty(counts.shape)
+    for b in range(counts.shape[0]):
+        for c in range(counts.shape[1]):
+            shrunken[b, c] = counts[b, c] + a * rule.prior[b, c]
+    by_information = TreeRule(rule.choose, rule.choose, True, 0.0, 0.0, 0.0)
+    no_table = np.empty(0)
+    grow_tree(by_information, shrunken, n + a, sizes, ptr, active, 0.0, no_table, parent, order)
+    if rule.forest:
+        least = math.log(n) / (2.0 * n)
+        for t in range(active.shape[0]):
+            v = active[t]
+            u = parent[v]
+            if u >= 0 and least > information(counts, n, sizes, ptr, u, v, rule.prior, rule.rate):
+                parent[v] = -1
+    return judge_shrunken(counts, n, sizes, ptr, active, parent, rule.prior, rule.rate)
+
+
 @overload(_fit_tree)
 def _fit_shrunken_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
     if getattr(rule, "instance_class", None) is not ShrunkenRule:
         return None
 
     def fit(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
-        a = rule.rate * n
-        shrunken = np.empty(counts.shape)
-        for b in range(counts.shape[0]):
-            for c in range(counts.shape[1]):
-                shrunken[b, c] = counts[b, c] + a * rule.prior[b, c]
-        by_information = TreeRule(rule.choose, rule.choose, True, 0.0, 0.0, 0.0)
-        grow_tree(
-            by_information, shrunken, n + a, sizes, ptr, active, 0.0, table[:0], parent, order
-        )
-        if rule.forest:
-            least = math.log(n) / (2.0 * n)
-            for t in range(active.shape[0]):
-                v = active[t]
-                u = parent[v]
-                if u >= 0 and least > information(
-                    counts, n, sizes, ptr, u, v, rule.prior, rule.rate
-                ):
-                    parent[v] = -1
-        return judge_shrunken(counts, n, sizes, ptr, active, parent, rule.prior, rule.rate)
+        return fit_shrunken(rule, counts, n, sizes, ptr, active, parent, order)
 
     return fit
-
-
-@overload(_leaf_tables)
-def _shrunken_leaf_tables(rule, counts, n, sizes, ptr, order, parent, ess):
-    if getattr(rule, "instance_class", None) is not ShrunkenRule:
-        return None
-
-    def tables(rule, counts, n, sizes, ptr, order, parent, ess):
-        return shrunken_tables(counts, n, sizes, ptr, order, parent, rule.prior, rule.rate)
-
-    return tables

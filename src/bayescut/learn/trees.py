@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.core import types
 from numba.extending import overload
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel
 from bayescut._typing import CountArray, FloatArray, IntArray
+from bayescut.counts.pairs import PairCounts
 from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
 
@@ -40,8 +40,31 @@ class TreeRule(NamedTuple):
     edge_cost: float
     leaf_cost: float
 
+    def fit(
+        self,
+        pairs: PairCounts,
+        active: IntArray,
+        ess: float,
+        table: FloatArray,
+        parent: IntArray,
+        order: IntArray,
+    ) -> float:
+        """Write the best tree by this rule into ``parent`` and ``order``; return its score."""
+        n = pairs.counts.dtype.type(pairs.n)
+        node = (pairs.counts, n, pairs.layout.sizes, pairs.layout.ptr, active, ess)
+        grow_tree(self, *node, table, parent, order)
+        return float(judge_tree(self, *node, parent))
 
-@kernel
+    def tables(
+        self, pairs: PairCounts, order: IntArray, parent: IntArray, ess: float
+    ) -> FloatArray:
+        """Parameters of a tree that this rule has chosen; see `tree_tables`."""
+        n = pairs.counts.dtype.type(pairs.n)
+        layout = pairs.layout
+        return tree_tables(pairs.counts, n, layout.sizes, layout.ptr, order, parent, ess)
+
+
+@inner
 def single_potential(kind, counts, n, lo, hi, a):
     """Sum of ``φ`` over the states of one column, which owns bits ``lo .. hi - 1``."""
     rest = n
@@ -49,11 +72,11 @@ def single_potential(kind, counts, n, lo, hi, a):
     for b in range(lo, hi):
         c = counts[b, b]
         rest -= c
-        total += potential(kind, c, a)
-    return total + potential(kind, max(rest, n - n), a)
+        total += potential(kind, float(c), a)
+    return total + potential(kind, max(float(rest), 0.0), a)
 
 
-@kernel
+@inner
 def pair_potential(kind, counts, n, ptr, u, v, a, table, column):
     """Sum of ``φ`` over the joint states of columns ``u`` and ``v``; ``column`` is scratch."""
     v_lo = ptr[v]
@@ -78,7 +101,7 @@ def pair_potential(kind, counts, n, ptr, u, v, a, table, column):
     return total + look_up(kind, corner, a, table)
 
 
-@kernel
+@inner
 def scratch_column(sizes, active, counts):
     """Scratch for `pair_potential`: one entry for every state of the largest domain."""
     largest = 1
@@ -102,7 +125,7 @@ class Waiting(NamedTuple):
     host: IntArray
 
 
-@kernel
+@inner
 def take_away(waiting, i, last):
     """Remove entry ``i`` by moving the last entry into its place."""
     waiting.position[i] = waiting.position[last]
@@ -113,7 +136,7 @@ def take_away(waiting, i, last):
     waiting.host[i] = waiting.host[last]
 
 
-@kernel
+@inner
 def round_weight(x):
     """Nearest whole number (ties to even) of a number below 2**51, by two additions.
 
@@ -124,14 +147,14 @@ def round_weight(x):
     return (x + 6755399441055744.0) - 6755399441055744.0
 
 
-@kernel
+@inner
 def edge_before(u, v, x, y):
     """Whether edge u - v comes before edge x - y: by the lower end, then by the higher one."""
     low, other = min(u, v), min(x, y)
     return low < other or (low == other and max(u, v) < max(x, y))
 
 
-@kernel
+@inner
 def best_offer(key, position, host, size):
     """Entry with the largest key, the first edge among equals; -1 if there is none."""
     top0 = top1 = top2 = top3 = -np.inf
@@ -155,29 +178,7 @@ def best_offer(key, position, host, size):
     return best
 
 
-def _offer_binary(kind, line, n_u, n, a, table, base, unit, size, waiting, t):
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_offer_binary)
-def _offer_binary_overload(kind, line, n_u, n, a, table, base, unit, size, waiting, t):
-    if isinstance(line.dtype, types.Integer):
-
-        def offer_integers(kind, line, n_u, n, a, table, base, unit, size, waiting, t):
-            if table.size > n:
-                offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t)
-            else:
-                offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t)
-
-        return offer_integers
-
-    def offer_weights(kind, line, n_u, n, a, table, base, unit, size, waiting, t):
-        offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t)
-
-    return offer_weights
-
-
-@kernel
+@inner
 def offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t):
     """Offer a binary column to binary columns: the hot loop of learning, 2.5 ns a pair."""
     n_not = n - n_u
@@ -200,11 +201,10 @@ def offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t):
         host[i] = t if better else host[i]
 
 
-@kernel
+@inner
 def offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t):
     """`offer_tabulated` without a table, for weights and for few columns of many rows."""
     n_not = n - n_u
-    zero = n - n
     if kind == XLOGX:
         bit, ones, own, key, host = (
             waiting.bit, waiting.ones, waiting.own, waiting.key, waiting.host,
@@ -229,19 +229,19 @@ def offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t):
             host[i] = t if better else host[i]
         return
     for i in range(size):
-        n11 = line[waiting.bit[i]]
-        n_v = waiting.ones[i]
+        n11 = float(line[waiting.bit[i]])
+        n_v = float(waiting.ones[i])
         weight = (
             potential(kind, n11, a)
-            + potential(kind, max(n_u - n11, zero), a)
-            + potential(kind, max(n_v - n11, zero), a)
-            + potential(kind, max(n_not - n_v + n11, zero), a)
+            + potential(kind, max(n_u - n11, 0.0), a)
+            + potential(kind, max(n_v - n11, 0.0), a)
+            + potential(kind, max(n_not - n_v + n11, 0.0), a)
             + (base - waiting.own[i])
         )
         take_better(round_weight(weight * unit), i, waiting, t)
 
 
-@kernel
+@inner
 def take_better(weight, i, waiting, t):
     """Accept an offer that beats the best so far, or equals it from a lower index."""
     if weight > waiting.key[i] or (weight == waiting.key[i] and t < waiting.host[i]):
@@ -265,6 +265,7 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
     edge_price = 0.0 if rule.spanning else rule.edge_cost
     floor = -np.inf if rule.spanning else 0.0
     none = table[:0]
+    tabulated = table.size > max(n, zero)
     column = scratch_column(sizes, active, counts)
     binary = True
     waiting = Waiting(
@@ -272,8 +273,8 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
         np.empty(m, dtype=np.int32),
         np.empty(m, dtype=counts.dtype),
         np.empty(m),
-        np.full(m, floor),
-        np.full(m, -1, dtype=np.int32),
+        np.empty(m),
+        np.empty(m, dtype=np.int32),
     )
     # A binary column that is constant among these rows weighs the same against a given partner as
     # any other such column. They wait as one class: in deep nodes of sparse tables most columns
@@ -299,8 +300,10 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
         waiting.bit[size] = ptr[v]
         waiting.ones[size] = ones
         waiting.own[size] = own
+        waiting.key[size] = floor
+        waiting.host[size] = -1
         size += 1
-    one_cell = potential(kind, n, ess)
+    one_cell = potential(kind, float(n), ess)
     unit = 1e12 / (n + ess)
     constant_key = floor
     constant_host = -1
@@ -347,10 +350,12 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
             continue  # an equal column has made the same offers already
         if binary:
             line = counts[ptr[u]]
-            _offer_binary(
-                kind, line, n_u, n, 0.25 * ess, table, base - price, unit, size, waiting,
-                np.int32(t),
-            )  # fmt: skip
+            t32 = np.int32(t)
+            if tabulated:
+                offer_tabulated(line, n_u, n, table, base - price, unit, size, waiting, t32)
+            else:
+                a = 0.25 * ess
+                offer_directly(kind, line, n_u, n, a, base - price, unit, size, waiting, t32)
             continue
         for i in range(size):
             v = active[waiting.position[i]]
@@ -359,7 +364,7 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
             take_better(round_weight(weight * unit), i, waiting, t)
 
 
-@kernel
+@inner
 def weigh(kind, price, counts, n, sizes, ptr, u, v, ess, table, none, column):
     """Joint potential of two columns net of the price of the edge's parameters."""
     cells = sizes[u] * sizes[v]
@@ -374,7 +379,7 @@ def weigh(kind, price, counts, n, sizes, ptr, u, v, ess, table, none, column):
 def judge_tree(rule, counts, n, sizes, ptr, active, ess, parent):
     """Score of a tree or forest: families minus parents, minus the price of its size."""
     kind = rule.judge
-    one_cell = potential(kind, n, ess)
+    one_cell = potential(kind, float(n), ess)
     column = scratch_column(sizes, active, counts)
     none = np.empty(0)
     total = -rule.leaf_cost
@@ -408,33 +413,6 @@ def _fit_tree_overload(rule, counts, n, sizes, ptr, active, ess, table, parent, 
         return judge_tree(rule, counts, n, sizes, ptr, active, ess, parent)
 
     return fit
-
-
-@kernel
-def fit_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
-    """Write the best tree by ``rule`` into ``parent`` and ``order``; return its score."""
-    return _fit_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order)
-
-
-def _leaf_tables(rule, counts, n, sizes, ptr, order, parent, ess):
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_leaf_tables)
-def _leaf_tables_overload(rule, counts, n, sizes, ptr, order, parent, ess):
-    if getattr(rule, "instance_class", None) is not TreeRule:
-        return None
-
-    def tables(rule, counts, n, sizes, ptr, order, parent, ess):
-        return tree_tables(counts, n, sizes, ptr, order, parent, ess)
-
-    return tables
-
-
-@kernel
-def leaf_tables(rule, counts, n, sizes, ptr, order, parent, ess):
-    """Parameters of a tree that ``rule`` has chosen; see `tree_tables`."""
-    return _leaf_tables(rule, counts, n, sizes, ptr, order, parent, ess)
 
 
 @kernel

@@ -20,11 +20,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numba.core import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel, merged
 from bayescut._typing import FloatArray, IntArray
 
 XLOGX = 0
@@ -87,7 +86,7 @@ def _float_of(typingctx, bits):
     return types.float64(types.int64), codegen
 
 
-@njit(cache=True, nogil=True, inline="always", error_model="numpy")
+@merged
 def smooth_log(x):
     r"""``ln x`` of a positive normal number, without branches, so that loops over it vectorise.
 
@@ -113,7 +112,7 @@ def smooth_log(x):
     return k * 0.6931471805599453 + 2.0 * (s + s * (z * series))
 
 
-@njit(cache=True, nogil=True, inline="always", error_model="numpy")
+@merged
 def smooth_xlogx(x):
     """``x ln x`` of a non-negative number, without branches; about 2 ns in a loop."""
     return x * smooth_log(max(x, 1e-300))
@@ -130,32 +129,13 @@ def potential(kind, k, a):
     return x * math.log(x) if kind == XLOGX else k * math.log(x)
 
 
-def _look_up(kind, k, a, table):
-    """``φ(k, a)``, from the table if the count is a tabulated integer."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_look_up)
-def _look_up_overload(kind, k, a, table):
-    if isinstance(k, types.Integer):
-
-        def by_table(kind, k, a, table):
-            index = np.uint64(k)
-            return table[index] if index < np.uint64(table.size) else potential(kind, k, a)
-
-        return by_table
-
-    def direct(kind, k, a, table):
-        # A weighted count found by subtraction may round to just below zero.
-        return potential(kind, max(k, 0.0), a)
-
-    return direct
-
-
-@kernel
+@inner
 def look_up(kind, k, a, table):
-    """``φ(k, a)``, from the table if the count is a tabulated integer."""
-    return _look_up(kind, k, a, table)
+    """``φ(k, a)``, from the table if the count is a tabulated integer; weights have no table."""
+    if 0 <= k < table.size:
+        return table[np.uint64(k)]
+    # A weighted count found by subtraction may round to just below zero.
+    return potential(kind, max(float(k), 0.0), a)
 
 
 @kernel
@@ -168,7 +148,7 @@ def fill_table(kind, a, table):
         if kind == LGAMMA and k % 64 != 0:
             table[k] = table[k - 1] + math.log(k - 1 + a)
         else:
-            table[k] = potential(kind, k, a)
+            table[k] = potential(kind, float(k), a)
 
 
 class PotentialTables:
