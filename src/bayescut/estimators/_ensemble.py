@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,9 @@ class CutsetEnsemble(CircuitEstimator):
 
     Parameters
     ----------
-    n_chains : int, default=40
-        Number of independent chains. More are better, with diminishing returns.
+    n_chains : int or None, default=None
+        Number of independent chains. More are better, with diminishing returns. None: 40, or with
+        a time budget up to 160.
     n_components : int or None, default=None
         Components of each chain; None: one for every 100 rows, 5 at least and 60 at most.
     n_burn, n_keep : int, default=3 and 1
@@ -49,8 +50,8 @@ class CutsetEnsemble(CircuitEstimator):
     prior_scales : sequence of float, default=(1.0, 0.5)
         Strengths of the structure prior (`bayescut.scores.StructurePrior`); each makes a kind of
         chains of its own.
-    n_bags : int, default=80
-        Number of bagged networks.
+    n_bags : int or None, default=None
+        Number of bagged networks. None: 80, or with a time budget up to 320.
     width : int, default=4
         Most parents of a column in a leaf.
     ess : float, default=1.0
@@ -100,13 +101,13 @@ class CutsetEnsemble(CircuitEstimator):
 
     def __init__(
         self,
-        n_chains: int = 40,
+        n_chains: int | None = None,
         n_components: int | None = None,
         *,
         n_burn: int = 3,
         n_keep: int = 1,
         prior_scales: Sequence[float] = (1.0, 0.5),
-        n_bags: int = 80,
+        n_bags: int | None = None,
         width: int = 4,
         ess: float = 1.0,
         shrinkage: bool = True,
@@ -136,8 +137,7 @@ class CutsetEnsemble(CircuitEstimator):
     def _learn(
         self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
     ) -> Circuit:
-        n_chains = check_count("n_chains", self.n_chains, low=0)
-        n_bags = check_count("n_bags", self.n_bags, low=0)
+        n_chains, n_bags = self._sizes()
         if n_chains + n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
         deadline = math.inf
@@ -153,9 +153,10 @@ class CutsetEnsemble(CircuitEstimator):
         learner = self._ensemble_learner(codes)
         pool, seed = self._resume(domains, len(codes), [*learner.chains, BAG])
         n_sweeps = n_chains * (learner.n_burn + learner.n_keep)
+        total = n_sweeps + n_bags if self.time_budget is None else self.time_budget
         try:
-            with progress(type(self).__name__, n_sweeps + n_bags, self.verbose) as advance:
-                stop = StopRule(deadline, advance)
+            with progress(type(self).__name__, total, self.verbose) as advance:
+                stop = StopRule(deadline, _told_the_time(advance) if self.time_budget else advance)
                 while kinds := self._open_kinds(pool, learner, n_chains, n_bags):
                     kind = pool.next_kind(kinds, weights)
                     turn = pool.kinds[kind].n_turns
@@ -176,6 +177,13 @@ class CutsetEnsemble(CircuitEstimator):
             if pool.n_members:
                 self._settle(pool, weights, seed)
         return self.circuit_
+
+    def _sizes(self) -> tuple[int, int]:
+        """Most chains and most bags."""
+        more = 1 if self.time_budget is None else 4
+        n_chains = 40 * more if self.n_chains is None else self.n_chains
+        n_bags = 80 * more if self.n_bags is None else self.n_bags
+        return check_count("n_chains", n_chains, low=0), check_count("n_bags", n_bags, low=0)
 
     @staticmethod
     def _open_kinds(pool: Pool, learner: EnsembleLearner, n_chains: int, n_bags: int) -> list[str]:
@@ -279,3 +287,16 @@ class CutsetEnsemble(CircuitEstimator):
                 for kind, (circuits, unseen, n_unseen, n_turns) in stored.items()
             }
             self._pool = Pool(len(kinds[BAG].unseen), kinds)
+
+
+def _told_the_time(advance: Callable[[float], None]) -> Callable[[float], None]:
+    """Progress in seconds, whatever was done in them."""
+    last = time.monotonic()
+
+    def told(_: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        advance(now - last)
+        last = now
+
+    return told
