@@ -105,6 +105,16 @@ def test_the_number_of_components_is_chosen_on_held_out_rows(X):
     assert held_out.n_components_ == 3
 
 
+def test_the_best_start_on_held_out_rows_goes_on_with_all_rows(X):
+    settings = {"n_components": [2, 3], "tol": 1.0, "patience": 2}
+    one = quiet(**settings).fit(X[:300], X_valid=X[300:])
+    three = quiet(**settings, n_init=3).fit(X[:300], X_valid=X[300:])
+    assert all(three.validation_scores_[k] >= one.validation_scores_[k] for k in (2, 3))
+    # the run on all rows begins with the mixture of the training rows, not with k-means
+    chosen = quiet(n_components=one.n_components_, tol=1.0, patience=2).fit(X[:300])
+    assert one.lower_bounds_[0] == pytest.approx(chosen.score(X))
+
+
 def test_several_starts_keep_the_best(X):
     one = [quiet(n_components=3, random_state=seed).fit(X).lower_bounds_[-1] for seed in range(3)]
     three = quiet(n_components=3, n_init=3).fit(X)
