@@ -42,6 +42,13 @@ def test_points_have_a_value_and_a_time() -> None:
     ]
 
 
+def test_published_learners_go_by_the_names_of_ours() -> None:
+    ours = Result("DCSN", "dna", None, "train+valid", "ok", -87.6, fit_seconds=0.3)
+    points = pareto_points([*RESULTS, ours])["dna"]
+    assert [p.published for p in points if p.learner == "DCSN"] == [False, True]
+    assert "dCSN" in {p.learner for p in pareto_points(RESULTS)["dna"]}
+
+
 def test_far_points_go_to_the_foot_of_a_panel() -> None:
     assert _floor([-1.0, -2.0, -3.0, -50.0]) == -3.0
     assert _floor([-1.0]) == -1.0

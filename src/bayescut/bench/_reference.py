@@ -49,7 +49,7 @@ _FILES = {
 }
 
 # Published learners under the names of the classes that implement them here.
-_COUNTERPARTS = {
+COUNTERPARTS = {
     "CNet": "CNet",
     "XCNet": "XCNet",
     "DCSN": "dCSN",
@@ -121,4 +121,4 @@ def published(kind: str) -> Published | None:
 
 def counterpart(learner: Learner) -> str | None:
     """Return the published learner that a learner with default settings implements."""
-    return None if learner.has_arguments else _COUNTERPARTS.get(learner.class_name)
+    return None if learner.has_arguments else COUNTERPARTS.get(learner.class_name)

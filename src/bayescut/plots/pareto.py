@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayescut.bench._reference import DATASET_TITLES
+from bayescut.bench._reference import COUNTERPARTS, DATASET_TITLES
 from bayescut.bench._store import Result
 from bayescut.bench.tables import Table, make_table
 from bayescut.exceptions import BayescutError
@@ -129,12 +129,16 @@ def pareto_points(
 
 def _points(value: Table, time: Table, dataset: str) -> list[Point]:
     seconds = {(c.title, c.is_published): c.cells[dataset].value for c in time.columns}
+    # A published learner goes by the name of ours where both are there: one colour, one marker.
+    ours = {column.title for column in value.columns if not column.is_published}
+    names = {theirs: name for name, theirs in COUNTERPARTS.items() if name in ours}
     points = []
     for column in value.columns:
         y = column.cells[dataset].value
         x = seconds.get((column.title, column.is_published))
         if y is not None and x is not None and x > 0 and math.isfinite(y):
-            points.append(Point(column.title, x, y, column.is_published))
+            name = names.get(column.title, column.title)
+            points.append(Point(name, x, y, column.is_published))
     return points
 
 
