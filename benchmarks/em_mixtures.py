@@ -33,8 +33,8 @@ from bayescut.estimators._mixture import cluster
 from bayescut.learn.mixture import responsibilities
 
 FIT_FIELDS = [
-    "dataset", "rows", "columns", "components", "chosen", "iterations", "converged", "parameters",
-    "test_ll", "paper", "difference_percent", "seconds", "validation",
+    "dataset", "rows", "columns", "starts", "components", "chosen", "iterations", "converged",
+    "parameters", "test_ll", "paper", "difference_percent", "seconds", "validation",
 ]  # fmt: skip
 SPEED_FIELDS = [
     "dataset", "components", "iterations", "first_s", "e_step_s", "m_step_s", "seconds",
@@ -99,6 +99,7 @@ def fit(names: list[str], path: Path, *, rows: int | None, force: bool, verbose:
             "dataset": name,
             "rows": len(train) + len(valid),
             "columns": train.shape[1],
+            "starts": model.n_init,
             "components": model.n_components_,
             "chosen": max(scores, key=lambda k: scores[k]),
             "iterations": model.n_iter_,
@@ -160,8 +161,8 @@ def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> Non
 def fit_table(path: Path) -> str:
     """Markdown table of the sets that have been run."""
     found = latest(path, "dataset")
-    head = ["data set", "components", "steps", "parameters", "seconds", "test log-likelihood",
-            "paper", "difference, %"]  # fmt: skip
+    head = ["data set", "starts", "components", "steps", "parameters", "seconds",
+            "test log-likelihood", "paper", "difference, %"]  # fmt: skip
     rows = []
     reached = 0
     for name in DEBD_NAMES:
@@ -171,7 +172,7 @@ def fit_table(path: Path) -> str:
         difference = float(r["difference_percent"])
         reached += difference >= -TOLERANCE
         shown = f"{difference:+.2f}"
-        cells = [name, r["components"], r["iterations"], r["parameters"],
+        cells = [name, r["starts"], r["components"], r["iterations"], r["parameters"],
                  f"{float(r['seconds']):.1f}", f"{float(r['test_ll']):.3f}",
                  f"{float(r['paper']):.3f}",
                  shown if difference >= -TOLERANCE else f"**{shown}**"]  # fmt: skip
@@ -179,9 +180,9 @@ def fit_table(path: Path) -> str:
     lines = [
         *markdown(head, rows),
         "",
-        "EM-CNetBD: mean test log-likelihood in nats; seconds of all six numbers of components,",
-        "their k-means starts and the last fit. The difference is in percent of the paper's value,",
-        f"positive if ours is better; bold: worse by more than {TOLERANCE} %. "
+        "EM-CNetBD: mean test log-likelihood in nats; k-means starts for each number of components",
+        "(with one, the last run begins anew); seconds of everything. The difference is in percent",
+        f"of the paper's value, positive if ours is better; bold: worse by more than {TOLERANCE} %.",
         f"At least the paper's less {TOLERANCE} %: {reached} of {len(found)} sets.",
     ]
     return "\n".join(lines)
