@@ -182,7 +182,7 @@ def fit_table(path: Path) -> str:
         "",
         "EM-CNetBD: mean test log-likelihood in nats; k-means starts for each number of components",
         "(with one, the last run begins anew); seconds of everything. The difference is in percent",
-        f"of the paper's value, positive if ours is better; bold: worse by more than {TOLERANCE} %.",
+        f"of the paper's value, positive if ours is better; bold: worse by over {TOLERANCE} %.",
         f"At least the paper's less {TOLERANCE} %: {reached} of {len(found)} sets.",
     ]
     return "\n".join(lines)
