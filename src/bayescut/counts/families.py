@@ -79,6 +79,15 @@ def weight_planes(weights: FloatArray) -> tuple[BitArray, float]:
     return np.packbits(padded, axis=1, bitorder="little").view(np.uint64), unit
 
 
+@inner
+def family_cells(sizes, parent_ptr, parents, f):
+    """Number of joint states of the parents of a family."""
+    cells = 1
+    for i in range(parent_ptr[f], parent_ptr[f + 1]):
+        cells *= sizes[parents[i]]
+    return cells
+
+
 @kernel
 def family_counts(bits, planes, unit, n, sizes, ptr, order, parent_ptr, parents):
     """Counts of the families of a leaf, end to end, the column's own state fastest.
@@ -103,9 +112,7 @@ def family_counts(bits, planes, unit, n, sizes, ptr, order, parent_ptr, parents)
     total = 0
     most = 1
     for f in range(order.shape[0]):
-        cells = 1
-        for i in range(parent_ptr[f], parent_ptr[f + 1]):
-            cells *= sizes[parents[i]]
+        cells = family_cells(sizes, parent_ptr, parents, f)
         total += cells * sizes[order[f]]
         most = max(most, cells)
     out = np.empty(total)

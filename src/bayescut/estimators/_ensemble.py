@@ -160,13 +160,12 @@ class CutsetEnsemble(CircuitEstimator):
                 stop = StopRule(deadline, _told_the_time(advance) if self.time_budget else advance)
                 while kinds := self._open_kinds(pool, learner, n_chains, n_bags):
                     kind = pool.next_kind(kinds, weights)
-                    turn = pool.kinds[kind].n_turns
                     if kind == BAG:
                         missing = n_bags - len(pool.kinds[BAG].circuits)
                         size = min(missing, _BAGS_OF_A_TURN)
                         learner.add_bags(pool, codes, domains, weights, size, seed, stop)
                     else:
-                        start = seed + list(pool.kinds).index(kind) + len(pool.kinds) * turn
+                        start = seed + pool.turn_number(kind)
                         labels = cluster(codes, domains, learner.n_components, start, weights)
                         learner.add_chain(pool, kind, codes, domains, weights, labels, seed, stop)
                     if self.checkpoint is not None and pool.n_members:
@@ -229,11 +228,12 @@ class CutsetEnsemble(CircuitEstimator):
 
     def _settle(self, pool: Pool, weights: FloatArray | None, seed: int) -> None:
         """Make the members so far into the fitted model."""
+        shares = pool.kind_weights(weights)
         self._keep(
-            pool.circuit(weights),
-            structure_score_=pool.unseen_log_likelihood(weights),
+            pool.circuit(shares),
+            structure_score_=pool.unseen_log_likelihood(shares, weights),
             n_members_={kind: len(members.circuits) for kind, members in pool.kinds.items()},
-            kind_weights_=pool.kind_weights(weights),
+            kind_weights_=shares,
             seed_=seed,
         )
 

@@ -132,12 +132,13 @@ class Pool:
             line[:] = members.unseen[rows] - np.log(members.n_unseen[rows])
         return names, log_p, np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
 
-    def unseen_log_likelihood(self, sample_weight: FloatArray | None) -> float:
+    def unseen_log_likelihood(
+        self, shares: dict[str, float], sample_weight: FloatArray | None
+    ) -> float:
         """Log-likelihood of all rows, estimated from those that members have not seen."""
         names, log_p, weight = self._unseen_rows(sample_weight)
         if not len(weight):
             return float("nan")
-        shares = self.kind_weights(sample_weight)
         with np.errstate(divide="ignore"):
             log_share = np.log([shares[name] for name in names])
         total = np.logaddexp.reduce(log_p + log_share[:, None], axis=0)
@@ -160,6 +161,10 @@ class Pool:
         found = dict(zip(names, shares.tolist(), strict=True))
         return {name: found.get(name, 0.0) for name in self.kinds}
 
+    def turn_number(self, kind: str) -> int:
+        """Number of a kind's next turn that no other turn has."""
+        return list(self.kinds).index(kind) + len(self.kinds) * self.kinds[kind].n_turns
+
     def next_kind(self, names: Sequence[str], sample_weight: FloatArray | None) -> str:
         """Which of the kinds is to have the next turn."""
         for name in names:
@@ -168,11 +173,11 @@ class Pool:
         shares = self.kind_weights(sample_weight)
         return max(names, key=lambda k: max(shares[k], _LEAST_SHARE) / self.kinds[k].n_turns)
 
-    def circuit(self, sample_weight: FloatArray | None) -> Circuit:
-        """All members as one mixture."""
+    def circuit(self, shares: dict[str, float]) -> Circuit:
+        """All members as one mixture, the kinds weighted by their shares."""
         weights: list[float] = []
         circuits: list[Circuit] = []
-        for name, share in self.kind_weights(sample_weight).items():
+        for name, share in shares.items():
             members = self.kinds[name].circuits
             if share > _LEAST_WEIGHT:
                 weights.extend([share / len(members)] * len(members))
@@ -224,6 +229,7 @@ class EnsembleLearner:
         A chain whose time is up before it has a sweep to keep is given up, if there are others.
         """
         members = pool.kinds[kind]
+        number = pool.turn_number(kind)
         turn, members.n_turns = members.n_turns, members.n_turns + 1
         fold = np.random.default_rng([seed, 7]).permutation(len(codes)) % self.n_folds
         out = fold == turn % self.n_folds
@@ -235,7 +241,6 @@ class EnsembleLearner:
         weights = None if sample_weight is None else sample_weight[inside]
         job = StructuralEM(self.chains[kind], "sampled", self.n_jobs)
         start = job.start(rows, domains, labels[inside], weights)
-        number = list(pool.kinds).index(kind) + len(pool.kinds) * turn
         sweeps = job.run(start, rows, weights, seed=(seed * 1009 + number) % 2**31)
         for sweep, iteration in enumerate(sweeps):
             if sweep >= self.n_burn:

@@ -20,9 +20,9 @@ import math
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.counts.families import family_counts, weight_planes
+from bayescut.counts.families import family_cells, family_counts, weight_planes
 from bayescut.data.bits import bit_layout, pack
 
 # Strengths chosen on twelve benchmark sets lie all over this grid: 0 or 0.5 where components
@@ -71,15 +71,6 @@ class Outside:
         )  # fmt: skip
         # Rounded weights of the whole and of the leaf may differ in the last place.
         return np.maximum(every - own, 0.0)
-
-
-@inner
-def family_cells(sizes, parent_ptr, parents, f):
-    """Number of joint states of the parents of a family."""
-    cells = 1
-    for i in range(parent_ptr[f], parent_ptr[f + 1]):
-        cells *= sizes[parents[i]]
-    return cells
 
 
 @kernel

@@ -40,7 +40,6 @@ def widen(
         Threads; nodes are fitted side by side.
     """
     jobs: list[tuple[Node, IntArray, IntArray]] = []
-
     scopes = _scopes(root)
 
     def visit(node: Node, rows: IntArray) -> None:
