@@ -82,7 +82,7 @@ def test_junction_trees_agree_with_the_naive_twin(n, sizes, width, weighted):
         codes, sizes, weights, width, 1.0, math.log(len(sizes)), max_cells
     )
     assert fit.score == pytest.approx(total, rel=1e-6)
-    leaf = fit.leaf
+    leaf = leaves.settle(fit)
     found = [
         (int(v), leaf.parents[leaf.parent_ptr[f] : leaf.parent_ptr[f + 1]].tolist(), int(h))
         for f, (v, h) in enumerate(zip(leaf.columns, leaf.hosts, strict=True))
@@ -106,7 +106,7 @@ def test_a_column_may_depend_on_several_at_once():
         BayesDirichlet(1.0, spread=False), StructurePrior(), 2, np.full(4, 2), len(codes)
     )
     rows = np.arange(len(codes), dtype=np.int32)
-    leaf = leaves.fit(codes, rows, np.arange(4), 1.0).leaf
+    leaf = leaves.settle(leaves.fit(codes, rows, np.arange(4), 1.0))
     circuit = freeze_cutset(
         Node.settled_leaf(leaf, 0.0, len(codes), 1.0), Domains.of_sizes([2] * 4)
     )

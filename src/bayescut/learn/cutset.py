@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,16 @@ from bayescut.learn.rules import (
     TopGain,
     TreeLeaves,
 )
+from bayescut.learn.shrinkage import restrict
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, PotentialTables
 from bayescut.scores.prior import NoPrior, StructureCosts
 
 _NO_TABLE = np.empty(0)
 _NOTHING = np.empty(0, dtype=np.int64)
+# Rows added to break ties. Little next to any smoothing, and far above the 1e-12 nats per row to
+# which the weights of edges are rounded.
+_TIE_ROWS = 1e-3
 # Below this many (pair, candidate) evaluations a second thread costs more than it saves (0.2 ms).
 _MIN_PARALLEL = 40_000
 
@@ -142,6 +146,8 @@ class CutsetLearner:
         Where the forest of a node falls into several trees, cut each of them on its own.
     n_jobs : int
         Threads that evaluate candidates; the result does not depend on it.
+    whole : PairCounts or None
+        Counts of the larger table that the rows are a part of: decide the ties of trees.
     """
 
     score: Score
@@ -152,12 +158,14 @@ class CutsetLearner:
     stop: Stop = field(default_factory=Stop)
     n_jobs: int = 1
     products: bool = False
+    whole: PairCounts | None = None
 
     def part_of(
         self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None
     ) -> CutsetLearner:
-        """Return a learner of the networks of a mixture: they know nothing of each other."""
-        return self
+        """Return a learner of networks that are parts of one model of the whole table."""
+        layout = bit_layout(np.arange(codes.shape[1]), sizes)
+        return replace(self, whole=count_pairs(codes, layout, sample_weight=sample_weight))
 
     def grow(
         self,
@@ -452,6 +460,8 @@ class _Growth:
             if len(node.order) == 0:
                 self._grow_tree(node)
             pairs, layout = node.pairs, node.pairs.layout
+            if self.learner.whole is not None:
+                self._break_ties(node, self.learner.whole)
             rule = self.rule(layout, node.n_choices)
             tables = rule.tables(pairs, node.order, node.parent, node.ess)
             node.leaf = tree_leaf(layout, node.order, node.parent, tables)
@@ -459,6 +469,21 @@ class _Growth:
                 settled(len(node.rows))
         node.rows = node.active = node.parent = node.order = _NOTHING
         node.pairs = PairCounts(node.pairs.layout, node.n, _NOTHING.reshape(0, 0))
+
+    def _break_ties(self, node: Node, whole: PairCounts) -> None:
+        """Choose the tree of a leaf anew, by its rows and next to nothing of the whole table.
+
+        All trees over columns that are constant in a leaf are worth the same to any score, and a
+        component of a mixture may have thirty rows of a thousand columns. To new rows they are
+        not: an edge says that the rare states of two columns come together. Validation of ad under
+        EM with 8 components, three starts: -16.5, -17.4, -16.4 with ties to the lower index,
+        -16.1, -16.3, -16.0 with ties to the edge that all rows prefer.
+        """
+        layout, n = node.pairs.layout, node.pairs.n + _TIE_ROWS
+        added = restrict(whole.counts, whole.layout, layout) * (_TIE_ROWS / whole.n)
+        pairs = PairCounts(layout, n, node.pairs.counts + added)
+        rule = self.rule(layout, node.n_choices)
+        rule.fit(pairs, node.active, node.ess, _NO_TABLE, node.parent, node.order)
 
     def _count(self, node: Node) -> None:
         """Count the rows of a node over its active columns."""

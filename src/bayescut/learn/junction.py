@@ -333,7 +333,7 @@ class JunctionLeaves:
         sample_weight: FloatArray | None = None,
         n_choices: int | None = None,
     ) -> LeafFit:
-        """Fit a leaf over ``columns`` to ``rows`` of a table of complete codes.
+        """Find the structure of a leaf over ``columns`` for ``rows`` of a table of complete codes.
 
         ``n_choices``, if not the number of columns, is how many a parent is one of to the prior.
         """
@@ -362,13 +362,17 @@ class JunctionLeaves:
         )
         own = family_counts(bits, planes, unit, n, *shape, order, parent_ptr, parents)
         families = (columns[order], parent_ptr, columns[parents])
-        others, strength = np.zeros_like(own), 0.0
-        if self.outside is not None and n < self.outside.n_rows:
-            others = self.outside.counts(*families, own)
-            strength = choose_strength(own, others, self.sizes, *families, ess)
-        tables = posterior_tables(own, others, self.sizes, *families, ess, strength)
-        leaf = Leaf(columns[order], hosts, parent_ptr, columns[parents], tables)
-        return LeafFit(leaf, float(score))
+        return LeafFit(*families, hosts, own, n, ess, float(score))
+
+    def settle(self, fit: LeafFit) -> Leaf:
+        """Work out the parameters of a leaf, which look at all rows of the table if they shrink."""
+        families = (fit.columns, fit.parent_ptr, fit.parents)
+        others, strength = np.zeros_like(fit.counts), 0.0
+        if self.outside is not None and fit.n_rows < self.outside.n_rows:
+            others = self.outside.counts(*families, fit.counts)
+            strength = choose_strength(fit.counts, others, self.sizes, *families, fit.ess)
+        tables = posterior_tables(fit.counts, others, self.sizes, *families, fit.ess, strength)
+        return Leaf(fit.columns, fit.hosts, fit.parent_ptr, fit.parents, tables)
 
     def _levels(self, ess: float) -> tuple[FloatArray, IntArray]:
         """Tables of the potentials of 1, 2, 4, ... 2^(width + 1) cells, where they pay."""
@@ -387,7 +391,27 @@ class JunctionLeaves:
 
 
 class LeafFit(NamedTuple):
-    """A fitted leaf and its score, structure costs included."""
+    """Structure of a leaf before it has parameters.
 
-    leaf: Leaf
+    Attributes
+    ----------
+    columns, parent_ptr, parents, hosts : int64 arrays
+        The families, see `bayescut.learn.leaves.Leaf`.
+    counts : float64 array
+        Counts of the families among the leaf's rows, end to end.
+    n_rows : int
+        Number of the leaf's rows.
+    ess : float
+        Equivalent sample size of a family.
+    score : float
+        Score of the leaf, structure costs included.
+    """
+
+    columns: IntArray
+    parent_ptr: IntArray
+    parents: IntArray
+    hosts: IntArray
+    counts: FloatArray
+    n_rows: int
+    ess: float
     score: float

@@ -113,7 +113,8 @@ class StructuralEM:
         n_components = int(labels.max()) + 1
         rows = [np.flatnonzero(labels == k).astype(np.int32) for k in range(n_components)]
         rows = [r for r in rows if len(r)]
-        circuits = self._learn(codes, domains, sample_weight, rows, [sample_weight] * len(rows))
+        learner = self._component_learner(codes, domains, sample_weight)
+        circuits = self._learn(learner, codes, domains, rows, [sample_weight] * len(rows))
         return mixture(np.full(len(rows), 1.0 / len(rows)), circuits)
 
     def run(
@@ -142,6 +143,7 @@ class StructuralEM:
             Number of the first step.
         """
         domains = circuit.domains
+        learner = self._component_learner(codes, domains, sample_weight)
         dropped = 0.0
         weights = np.ones(len(codes)) if sample_weight is None else sample_weight
         step = first
@@ -160,22 +162,27 @@ class StructuralEM:
                 k for k in range(len(mass)) if len(rows[k]) and mass[k] >= min(1.0, mass.max())
             ]
             circuits = self._learn(
-                codes, domains, sample_weight, [rows[k] for k in alive], [parts[k] for k in alive]
+                learner, codes, domains, [rows[k] for k in alive], [parts[k] for k in alive]
             )
             circuit = mixture(mass[alive] / mass[alive].sum(), circuits)
             step += 1
 
+    def _component_learner(
+        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
+    ) -> CutsetLearner | NetworkLearner:
+        """Learner of components that are parts of one model of the table."""
+        learner = replace(self.learner, n_jobs=1)
+        return learner.part_of(codes, domains.n_states, sample_weight)
+
     def _learn(
         self,
+        learner: CutsetLearner | NetworkLearner,
         codes: CodeArray,
         domains: Domains,
-        sample_weight: FloatArray | None,
         rows: list[IntArray],
         weights: list[FloatArray | None],
     ) -> list[Circuit]:
         """Learn the components side by side, the largest first so that no core is left idle."""
-        learner = replace(self.learner, n_jobs=1)
-        learner = learner.part_of(codes, domains.n_states, sample_weight)
 
         def learn(k: int) -> Circuit:
             root = learner.grow(codes, domains.n_states, weights[k], rows=rows[k])

@@ -85,7 +85,7 @@ class NetworkLearner:
             fit = leaves.fit(codes, rows, np.arange(codes.shape[1]), ess, sample_weight)
             if settled is not None:
                 settled(len(rows))
-            return Node.settled_leaf(fit.leaf, fit.score, float(len(rows)), ess)
+            return Node.settled_leaf(leaves.settle(fit), fit.score, float(len(rows)), ess)
         learner = CutsetLearner(
             self.score,
             self.prior,

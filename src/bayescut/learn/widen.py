@@ -41,38 +41,47 @@ def widen(
     """
     jobs: list[tuple[Node, IntArray, IntArray]] = []
     scopes = _scopes(root)
-
-    def visit(node: Node, rows: IntArray) -> None:
-        jobs.append((node, rows, scopes[id(node)]))
+    stack = [(root, rows)]
+    while stack:
+        node, inside = stack.pop()
+        jobs.append((node, inside, scopes[id(node)]))
         for state, child in enumerate(node.children):
-            inside = rows if node.cut is None else rows[codes[rows, node.cut] == state]
-            visit(child, inside)
+            below = inside if node.cut is None else inside[codes[inside, node.cut] == state]
+            stack.append((child, below))
 
     def fit_leaf(i: int) -> LeafFit:
         node, inside, scope = jobs[i]
         return leaves.fit(codes, inside, scope, node.ess, sample_weight, node.n_choices)
 
-    visit(root, rows)
     order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i][1]))
     with ThreadPoolExecutor(n_jobs) as executor:
         found = executor.map(fit_leaf, order)
-        fits = dict(zip(order, found, strict=True))
-    # Parents were visited before their children: backwards, every child is settled first.
+        fits = {id(jobs[i][0]): fit for i, fit in zip(order, found, strict=True)}
+        kept = _prune([node for node, _, _ in jobs], fits)
+        # Only now: shrunken parameters are counted among all rows.
+        settled = executor.map(lambda node: leaves.settle(fits[id(node)]), kept)
+        for node, leaf in zip(kept, settled, strict=True):
+            node.leaf = leaf
+
+
+def _prune(nodes: list[Node], fits: dict[int, LeafFit]) -> list[Node]:
+    """Make a leaf of every node where that is worth as much; return the leaves that are left.
+
+    ``nodes`` are listed with parents before their children.
+    """
     worth: dict[int, float] = {}
-    for i in reversed(range(len(jobs))):
-        node = jobs[i][0]
-        fit = fits[i]
-        node.score = fit.score
-        if node.children:
-            below = node.cut_score + sum(worth[id(child)] for child in node.children)
-            if below > fit.score:
-                worth[id(node)] = below
-                continue
-            node.cut = None
-            node.children = []
-            node.log_weight = None
-        node.leaf = fit.leaf
-        worth[id(node)] = fit.score
+    for node in reversed(nodes):
+        leaf_score = fits[id(node)].score
+        node.score = leaf_score
+        below = node.cut_score + sum(worth[id(child)] for child in node.children)
+        if node.children and below > leaf_score:
+            worth[id(node)] = below
+            continue
+        node.cut = None
+        node.children = []
+        node.log_weight = None
+        worth[id(node)] = leaf_score
+    return [node for node in nodes[0].walk() if not node.children]
 
 
 def _scopes(root: Node) -> dict[int, IntArray]:
