@@ -61,6 +61,7 @@ def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]
                 n_burn=1,
                 n_keep=1,
                 prior_scales=(1.0,),
+                shared_widths=(),
                 n_bags=0,
                 checkpoint=path,
                 random_state=0,
@@ -78,8 +79,8 @@ def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]
         # -101.62 on the validation part; the mean of four sweeps of the same chain has -100.69.
         # No bags: single networks are eight nats behind.
         "CutsetEnsemble": lambda path: bc.CutsetEnsemble(
-            8, 90, n_burn=2, n_keep=1, prior_scales=(1.0,), n_bags=0, time_budget=budget,
-            checkpoint=path, random_state=0, verbose=1,
+            8, 90, n_burn=2, n_keep=1, prior_scales=(1.0,), shared_widths=(), n_bags=0,
+            time_budget=budget, checkpoint=path, random_state=0, verbose=1,
         ),
     }  # fmt: skip
 

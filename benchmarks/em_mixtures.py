@@ -129,17 +129,18 @@ def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> Non
         best = first = bound = processor = np.inf
         for repetition in range(REPETITIONS + 1):  # the first one compiles
             start, cpu = time.perf_counter(), time.process_time()
-            circuit = job.start(X, domains, labels, None)
+            em = job(X, domains)
+            circuit = em.start(labels)
             started = time.perf_counter()
             # Components of the clusters, as many E- and M-steps as asked for, and an E-step for the
             # likelihood of the last mixture.
-            *_, last = islice(job.run(circuit, X), theirs.iterations + 1)
+            *_, last = islice(em.run(circuit), theirs.iterations + 1)
             end = time.perf_counter()
             if repetition and end - start < best:
                 best, first, bound = end - start, started - start, last.lower_bound
                 processor = time.process_time() - cpu
         start = time.perf_counter()
-        responsibilities(last.circuit, X, job.n_jobs)
+        responsibilities(last.circuit, X, em.n_jobs)
         e_step = (time.perf_counter() - start) * (theirs.iterations + 1)
         append(path, SPEED_FIELDS, {
             "dataset": name,

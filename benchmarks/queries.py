@@ -152,12 +152,12 @@ def entry(
 def models(train: np.ndarray) -> dict[str, Circuit]:
     """A network, and mixtures over random parts of the rows."""
     domains = Domains.binary(train.shape[1])
-    job = StructuralEM(CutsetLearner(BayesDirichlet(0.1)), n_jobs=2)
     train = np.ascontiguousarray(train[:12_000])
+    em = StructuralEM(CutsetLearner(BayesDirichlet(0.1)), train, domains, n_jobs=2)
     found = {"CNetBD": bc.CNetBD().fit(train).circuit_}
     for size in (20, 300):
         labels = np.arange(len(train)) % size
-        found[f"mixture of {size}"] = job.start(train, domains, labels, None)
+        found[f"mixture of {size}"] = em.start(labels)
     return found
 
 

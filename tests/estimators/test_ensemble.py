@@ -8,9 +8,11 @@ from bayescut import CNetBD, CutsetEnsemble, CutsetNetwork
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.learn.ensemble import Pool
 
+CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8"]
+
 
 def small(**settings):
-    base = {"n_chains": 2, "n_components": 3, "n_burn": 1, "n_keep": 2, "n_bags": 4}
+    base = {"n_chains": 4, "n_components": 3, "n_burn": 1, "n_keep": 2, "n_bags": 4}
     return CutsetEnsemble(**{**base, "random_state": 0, **settings})
 
 
@@ -34,7 +36,7 @@ def X():
 
 def test_members_are_averaged_into_one_circuit(X):
     model = small().fit(X[:600])
-    assert model.n_members_ == {"chain 1": 2, "chain 0.5": 2, "bag": 4}
+    assert model.n_members_ == {**dict.fromkeys(CHAINS, 2), "bag": 4}
     assert sum(model.kind_weights_.values()) == pytest.approx(1.0)
     worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
     p = np.exp(model.score_samples(worlds))
@@ -77,11 +79,28 @@ def test_the_result_is_reproducible_and_does_not_depend_on_threads(X):
 
 
 def test_one_kind_alone(X):
-    chains = small(n_bags=0, prior_scales=[1.0]).fit(X)
+    chains = small(n_bags=0, prior_scales=[1.0], shared_widths=[]).fit(X)
     assert chains.kind_weights_ == {"chain 1": 1.0, "bag": 0.0}
+    shared = small(n_bags=0, prior_scales=[], shared_widths=[2]).fit(X)
+    assert shared.kind_weights_ == {"shared 2": 1.0, "bag": 0.0}
     bags = small(n_chains=0).fit(X)
-    assert bags.kind_weights_ == {"chain 1": 0.0, "chain 0.5": 0.0, "bag": 1.0}
-    assert bags.n_members_ == {"chain 1": 0, "chain 0.5": 0, "bag": 4}
+    assert bags.kind_weights_ == {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0}
+    assert bags.n_members_ == {**dict.fromkeys(CHAINS, 0), "bag": 4}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prior_scales": [], "shared_widths": []}, "must not both be empty"),
+        ({"prior_scales": [1.0, 1.0]}, "prior_scales must be different"),
+        ({"shared_widths": [2, 2]}, "shared_widths must be different"),
+        ({"shared_widths": [-1]}, "shared_widths"),
+        ({"shared_widths": [1.5]}, "shared_widths"),
+    ],
+)
+def test_impossible_kinds(X, settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        small(**settings).fit(X)
 
 
 def test_a_time_budget_stops_with_what_there_is(X):
@@ -104,8 +123,8 @@ def test_checkpoints(X, tmp_path):
     half = small(**settings, n_chains=2).fit(X)
     again = small(**settings, n_chains=2).fit(X)  # nothing is left to do
     assert again.n_members_ == half.n_members_
-    more = small(**settings, n_chains=3).fit(X)
-    assert sum(more.n_members_.values()) == 6
+    more = small(**settings, n_chains=6).fit(X)
+    assert sum(more.n_members_.values()) == 12
     bc.save(more, tmp_path / "final.bc")
     assert (tmp_path / "final.bc").stat().st_size < path.stat().st_size
     loaded = bc.load(tmp_path / "final.bc")
@@ -120,7 +139,7 @@ def test_checkpoints(X, tmp_path):
 def test_checkpoints_of_other_kinds_are_refused(X, tmp_path):
     path = tmp_path / "ensemble.bc"
     small(checkpoint=path, prior_scales=[1.0]).fit(X)
-    with pytest.raises(ModelFileError, match="chain 1, bag"):
+    with pytest.raises(ModelFileError, match="chain 1, shared 1, shared 8, bag"):
         small(checkpoint=path).fit(X)
 
 
@@ -134,7 +153,7 @@ def test_an_interrupted_run_leaves_what_it_has(X, monkeypatch):
     model = small()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
-    assert model.n_members_ == {"chain 1": 2, "chain 0.5": 2, "bag": 0}
+    assert model.n_members_ == {**dict.fromkeys(CHAINS, 2), "bag": 0}
     assert np.isfinite(model.score(X))
 
 
@@ -194,7 +213,6 @@ def test_kinds_of_large_weight_get_more_turns():
         {"width": -1},
         {"time_budget": 0},
         {"ess": 0},
-        {"prior_scales": []},
         {"prior_scales": [1.0, 1.0]},
         {"prior_scales": [-1.0]},
     ],

@@ -70,11 +70,11 @@ def test_soft_em_improves_and_is_reproducible(X):
 def test_one_step_is_the_textbook_step(X):
     """E-step and M-step by hand from the components' own likelihoods."""
     learner = CutsetLearner(BayesDirichlet(0.1))
-    job = StructuralEM(learner)
     domains = bc.data.Domains.binary(10)
+    em = StructuralEM(learner, X, domains)
     labels = np.random.default_rng(1).integers(0, 2, len(X))
-    start = job.start(X, domains, labels, None)
-    steps = job.run(start, X)
+    start = em.start(labels)
+    steps = em.run(start)
     next(steps)
     after = next(steps)
     shares = responsibilities(start, X, 1).shares

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayescut._kernels import inner, kernel
-from bayescut._typing import BitArray, FloatArray
-from bayescut.data.bits import popcount
+from bayescut._typing import BitArray, CodeArray, FloatArray, IntArray
+from bayescut.data.bits import bit_layout, pack, popcount
 
 
 @inner
@@ -133,3 +133,22 @@ def family_counts(bits, planes, unit, n, sizes, ptr, order, parent_ptr, parents)
             out[start] = rest * unit
             start += k
     return out
+
+
+def count_families(
+    codes: CodeArray,
+    rows: IntArray,
+    sizes: IntArray,
+    sample_weight: FloatArray | None,
+    columns: IntArray,
+    parent_ptr: IntArray,
+    parents: IntArray,
+) -> FloatArray:
+    """Counts of families among rows of a table of complete codes; see `family_counts`."""
+    layout = bit_layout(np.arange(codes.shape[1]), sizes)
+    planes, unit = np.empty((0, 0), dtype=np.uint64), 1.0
+    if sample_weight is not None and len(rows):
+        planes, unit = weight_planes(sample_weight[rows])
+    bits = pack(codes, rows, layout)
+    shape = (layout.sizes, layout.ptr)
+    return family_counts(bits, planes, unit, len(rows), *shape, columns, parent_ptr, parents)

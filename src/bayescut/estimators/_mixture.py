@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -262,7 +262,8 @@ class CutsetMixture(CircuitEstimator):
             raise ValueError("n_components must not be an empty list")
         return [check_count("n_components", size) for size in sizes]
 
-    def _job(self) -> StructuralEM:
+    def _job(self) -> Callable[..., StructuralEM]:
+        """Structural EM as these parameters ask for, of any table."""
         check_count("max_iter", self.max_iter, low=0)
         check_count("patience", self.patience)
         check_count("n_init", self.n_init)
@@ -276,12 +277,13 @@ class CutsetMixture(CircuitEstimator):
             )
         score = BayesDirichlet(self.ess) if self.criterion == "bd" else BIC(self.beta)
         learner = CutsetLearner(score, candidates=TopGain(self.n_candidates))
-        return StructuralEM(learner, self.assignment, count_jobs(self.n_jobs))
+        n_jobs = count_jobs(self.n_jobs)
+        return partial(StructuralEM, learner, assignment=self.assignment, n_jobs=n_jobs)
 
     def _choose(
         self,
         sizes: list[int],
-        job: StructuralEM,
+        job: Callable[..., StructuralEM],
         codes: CodeArray,
         domains: Domains,
         sample_weight: FloatArray | None,
@@ -308,14 +310,14 @@ class CutsetMixture(CircuitEstimator):
         with progress(f"{type(self).__name__}: choosing", total, self.verbose) as advance:
             for size, start in itertools.product(sorted(sizes), range(self.n_init)):
                 labels = cluster(train, domains, size, seed + start, train_weights)
-                circuit = job.start(train, domains, labels, train_weights)
-                steps = job.run(circuit, train, train_weights, seed=seed + start)
+                em = job(train, domains, train_weights, seed=seed + start)
+                steps = em.run(em.start(labels))
                 seen: list[Circuit] = []
                 bounds, _ = converge(
                     steps, told=partial(_remember, seen, advance), **self._stopping()
                 )
                 advance(self.max_iter + 1 - len(bounds))
-                held_out = seen[-1].log_likelihood(held, n_jobs=job.n_jobs)
+                held_out = seen[-1].log_likelihood(held, n_jobs=em.n_jobs)
                 value = float(np.average(held_out, weights=held_weights))
                 if best is None or value > best[0]:  # ties go to fewer components
                     best = value, seen[-1]
@@ -330,7 +332,7 @@ class CutsetMixture(CircuitEstimator):
     def _run(
         self,
         size: int,
-        job: StructuralEM,
+        job: Callable[..., StructuralEM],
         codes: CodeArray,
         domains: Domains,
         sample_weight: FloatArray | None,
@@ -353,13 +355,14 @@ class CutsetMixture(CircuitEstimator):
                 if resumed is not None:
                     circuit, done, seed = resumed
                     done = done[:-1]  # the last step is looked at again
-                elif chosen is not None:
+                em = job(codes, domains, sample_weight, seed=seed + start)
+                if chosen is not None:
                     circuit = chosen
-                else:
+                elif resumed is None:
                     labels = cluster(codes, domains, size, seed + start, sample_weight)
-                    circuit = job.start(codes, domains, labels, sample_weight)
+                    circuit = em.start(labels)
                 told = partial(self._told, weight, list(done), seed + start, advance)
-                steps = job.run(circuit, codes, sample_weight, seed=seed + start, first=len(done))
+                steps = em.run(circuit, first=len(done))
                 _, self.converged_ = converge(steps, told=told, done=done, **self._stopping())
                 state = {name: getattr(self, name) for name in self._state_names}
                 finalists.append((self.lower_bounds_[-1], self.circuit_, state))

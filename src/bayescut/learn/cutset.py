@@ -161,7 +161,7 @@ class CutsetLearner:
     whole: PairCounts | None = None
 
     def part_of(
-        self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None
+        self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None, seed: int = 0
     ) -> CutsetLearner:
         """Return a learner of networks that are parts of one model of the whole table."""
         layout = bit_layout(np.arange(codes.shape[1]), sizes)

@@ -5,6 +5,8 @@ Kinds of members, because none is best everywhere:
 * *chains*: mixtures whose rows are assigned by draws from their responsibilities and which are
   relearned at every sweep; the last sweeps of many chains are averaged. The structure prior has its
   full strength in some and less in others,
+* *shared* chains: the components of a chain have one structure, narrow or wide, and tables of their
+  own (`bayescut.learn.shared`),
 * *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts.
 
 Every member leaves rows out (a chain one fold, a bag those not drawn), and the weight of each kind
@@ -29,6 +31,7 @@ from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.mixture import StructuralEM
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import RandomGain
+from bayescut.learn.shared import SharedLearner
 
 BAG = "bag"
 # A few weights are fitted: more rows than this would not make them any better.
@@ -191,21 +194,22 @@ class EnsembleLearner:
 
     Parameters
     ----------
-    chains : dict of NetworkLearner
+    chains : dict of NetworkLearner or SharedLearner
         Learners of the components of chains, by the name of the kind.
     bags : NetworkLearner
         Learns bagged networks.
     n_components : int
         Components of a chain.
     n_burn, n_keep : int
-        Sweeps of a chain that are thrown away, and that become members.
+        Sweeps of a chain that are thrown away (times the pace of its learner), and that become
+        members.
     n_folds : int
         Folds of rows; turn t of a kind of chains leaves out fold t modulo this.
     n_jobs : int
         Threads.
     """
 
-    chains: dict[str, NetworkLearner]
+    chains: dict[str, NetworkLearner | SharedLearner]
     bags: NetworkLearner
     n_components: int
     n_burn: int
@@ -239,14 +243,18 @@ class EnsembleLearner:
         inside = np.flatnonzero(~out)
         rows = np.ascontiguousarray(codes[inside])
         weights = None if sample_weight is None else sample_weight[inside]
-        job = StructuralEM(self.chains[kind], "sampled", self.n_jobs)
-        start = job.start(rows, domains, labels[inside], weights)
-        sweeps = job.run(start, rows, weights, seed=(seed * 1009 + number) % 2**31)
-        for sweep, iteration in enumerate(sweeps):
-            if sweep >= self.n_burn:
+        learner = self.chains[kind]
+        n_burn = self.n_burn * learner.pace
+        n_sweeps = n_burn + self.n_keep
+        em = StructuralEM(
+            learner, rows, domains, weights,
+            assignment="sampled", n_jobs=self.n_jobs, seed=(seed * 1009 + number) % 2**31,
+        )  # fmt: skip
+        for sweep, iteration in enumerate(em.run(em.start(labels[inside]))):
+            if sweep >= n_burn:
                 pool.add(kind, iteration.circuit, codes, left_out, self.n_jobs)
-            stop.advance(1)
-            done = sweep + 1 >= self.n_burn + self.n_keep
+            stop.advance((self.n_burn + self.n_keep) / n_sweeps)
+            done = sweep + 1 >= n_sweeps
             if done or (stop() and pool.n_members):
                 return
 

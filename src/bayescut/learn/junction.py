@@ -17,7 +17,7 @@ from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.counts.families import cell_masks, count_mask, family_counts, weight_planes
 from bayescut.data.bits import bit_layout, pack
 from bayescut.learn.leaves import Leaf
-from bayescut.learn.outside import Outside, choose_strength, posterior_tables
+from bayescut.learn.outside import Outside, shrink_tables
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, fill_table, potential
 from bayescut.scores.prior import StructureCosts
@@ -367,11 +367,10 @@ class JunctionLeaves:
     def settle(self, fit: LeafFit) -> Leaf:
         """Work out the parameters of a leaf, which look at all rows of the table if they shrink."""
         families = (fit.columns, fit.parent_ptr, fit.parents)
-        others, strength = np.zeros_like(fit.counts), 0.0
+        others = np.zeros_like(fit.counts)
         if self.outside is not None and fit.n_rows < self.outside.n_rows:
             others = self.outside.counts(*families, fit.counts)
-            strength = choose_strength(fit.counts, others, self.sizes, *families, fit.ess)
-        tables = posterior_tables(fit.counts, others, self.sizes, *families, fit.ess, strength)
+        tables = shrink_tables(fit.counts, others, self.sizes, *families, fit.ess)
         return Leaf(fit.columns, fit.hosts, fit.parent_ptr, fit.parents, tables)
 
     def _levels(self, ess: float) -> tuple[FloatArray, IntArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +16,10 @@ from bayescut.data.domains import Domains
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.shared import SharedLearner
+
+#: What can learn the components of a mixture.
+Learner = CutsetLearner | NetworkLearner | SharedLearner
 
 # A row whose responsibility is below this is left out of a component's rows. All rows together
 # lose at most this part of their weight to every component; seen on jester: 5e-6 of it.
@@ -86,107 +90,97 @@ def responsibilities(circuit: Circuit, codes: CodeArray, n_jobs: int) -> Respons
         return Responsibilities(shares, top + np.log(total))
 
 
-@dataclass(frozen=True)
 class StructuralEM:
     """Structural EM over cutset networks: structures are relearned in every M-step.
 
     Parameters
     ----------
-    learner : CutsetLearner or NetworkLearner
+    learner : CutsetLearner, NetworkLearner or SharedLearner
         Learns a component from its share of the rows.
+    codes : array of shape (n, m)
+        Complete codes.
+    domains : Domains
+        Their columns.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights.
     assignment : {"soft", "sampled"}
         ``soft`` gives every component fractional rows. ``sampled`` draws one component for every
         row from its responsibilities: counts stay whole, and a sweep costs about as much as one
         network on all rows, whatever the number of components.
     n_jobs : int
         Threads; components are learned side by side. The result does not depend on it.
+    seed : int
+        Seed of the sampled assignments, and of what the components share. The draws of step t
+        depend on (seed, t) alone, so that a run can be resumed.
     """
 
-    learner: CutsetLearner | NetworkLearner
-    assignment: Literal["soft", "sampled"] = "soft"
-    n_jobs: int = 1
+    def __init__(
+        self,
+        learner: Learner,
+        codes: CodeArray,
+        domains: Domains,
+        sample_weight: FloatArray | None = None,
+        *,
+        assignment: Literal["soft", "sampled"] = "soft",
+        n_jobs: int = 1,
+        seed: int = 0,
+    ) -> None:
+        one_thread = replace(learner, n_jobs=1)
+        self.learner = one_thread.part_of(codes, domains.n_states, sample_weight, seed)
+        self.codes = codes
+        self.domains = domains
+        self.sample_weight = sample_weight
+        self.assignment = assignment
+        self.n_jobs = n_jobs
+        self.seed = seed
 
-    def start(
-        self, codes: CodeArray, domains: Domains, labels: IntArray, sample_weight: FloatArray | None
-    ) -> Circuit:
+    def start(self, labels: IntArray) -> Circuit:
         """Learn one component from each cluster; all weigh the same, as in the paper."""
         n_components = int(labels.max()) + 1
         rows = [np.flatnonzero(labels == k).astype(np.int32) for k in range(n_components)]
         rows = [r for r in rows if len(r)]
-        learner = self._component_learner(codes, domains, sample_weight)
-        circuits = self._learn(learner, codes, domains, rows, [sample_weight] * len(rows))
+        circuits = self._learn(rows, [self.sample_weight] * len(rows))
         return mixture(np.full(len(rows), 1.0 / len(rows)), circuits)
 
-    def run(
-        self,
-        circuit: Circuit,
-        codes: CodeArray,
-        sample_weight: FloatArray | None = None,
-        *,
-        seed: int = 0,
-        first: int = 0,
-    ) -> Iterator[Iteration]:
+    def run(self, circuit: Circuit, *, first: int = 0) -> Iterator[Iteration]:
         """Yield the mixture after every step, without end.
 
         Parameters
         ----------
         circuit : Circuit
             A mixture to go on from.
-        codes : array of shape (n, m)
-            Complete codes.
-        sample_weight : array of shape (n,), optional
-            Non-negative weights.
-        seed : int
-            Seed of the sampled assignments; the draws of step t depend on (seed, t) alone, so that
-            a run can be resumed.
         first : int
             Number of the first step.
         """
-        domains = circuit.domains
-        learner = self._component_learner(codes, domains, sample_weight)
         dropped = 0.0
-        weights = np.ones(len(codes)) if sample_weight is None else sample_weight
+        n = len(self.codes)
+        weights = np.ones(n) if self.sample_weight is None else self.sample_weight
         step = first
         while True:
-            shares, log_likelihood = responsibilities(circuit, codes, self.n_jobs)
+            shares, log_likelihood = responsibilities(circuit, self.codes, self.n_jobs)
             yield Iteration(circuit, float(np.average(log_likelihood, weights=weights)), dropped)
             if self.assignment == "sampled":
-                rng = np.random.default_rng([seed, step])
-                rows, row_weights = _drawn(shares, rng), sample_weight
+                rng = np.random.default_rng([self.seed, step])
+                rows = _drawn(shares, rng)
                 mass = np.array([weights[r].sum() for r in rows])
-                parts = [row_weights] * len(rows)
+                parts = [self.sample_weight] * len(rows)
             else:
                 rows, parts, mass, dropped = _shared(shares, weights)
             # A component with less than a row to its name has nothing to learn from.
             alive = [
                 k for k in range(len(mass)) if len(rows[k]) and mass[k] >= min(1.0, mass.max())
             ]
-            circuits = self._learn(
-                learner, codes, domains, [rows[k] for k in alive], [parts[k] for k in alive]
-            )
+            circuits = self._learn([rows[k] for k in alive], [parts[k] for k in alive])
             circuit = mixture(mass[alive] / mass[alive].sum(), circuits)
             step += 1
 
-    def _component_learner(
-        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
-    ) -> CutsetLearner | NetworkLearner:
-        """Learner of components that are parts of one model of the table."""
-        learner = replace(self.learner, n_jobs=1)
-        return learner.part_of(codes, domains.n_states, sample_weight)
-
-    def _learn(
-        self,
-        learner: CutsetLearner | NetworkLearner,
-        codes: CodeArray,
-        domains: Domains,
-        rows: list[IntArray],
-        weights: list[FloatArray | None],
-    ) -> list[Circuit]:
+    def _learn(self, rows: list[IntArray], weights: list[FloatArray | None]) -> list[Circuit]:
         """Learn the components side by side, the largest first so that no core is left idle."""
 
         def learn(k: int) -> Circuit:
-            root = learner.grow(codes, domains.n_states, weights[k], rows=rows[k])
-            return freeze_cutset(root, domains)
+            sizes = self.domains.n_states
+            root = self.learner.grow(self.codes, sizes, weights[k], rows=rows[k])
+            return freeze_cutset(root, self.domains)
 
         order = sorted(range(len(rows)), key=lambda k: -len(rows[k]))
         with ThreadPoolExecutor(self.n_jobs) as executor:

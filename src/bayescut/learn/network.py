@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,8 +51,10 @@ class NetworkLearner:
     shrink: bool = True
     outside: Outside | None = None
 
+    pace: ClassVar[int] = 1
+
     def part_of(
-        self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None
+        self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None, seed: int = 0
     ) -> NetworkLearner:
         """Return a learner of networks that are parts of one model of the whole table."""
         if not self.shrink:

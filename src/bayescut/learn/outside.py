@@ -160,3 +160,21 @@ def posterior_tables(own, others, sizes, columns, parent_ptr, parents, ess, stre
                     out[x] = -math.log(k)
             start += k
     return out
+
+
+def shrink_tables(
+    own: FloatArray,
+    others: FloatArray,
+    sizes: IntArray,
+    columns: IntArray,
+    parent_ptr: IntArray,
+    parents: IntArray,
+    ess: float,
+) -> FloatArray:
+    """Posterior means of a leaf's tables at the strength of the largest evidence.
+
+    Parameters as in `choose_strength`; with no row outside nothing is shrunk.
+    """
+    families = (sizes, columns, parent_ptr, parents)
+    strength = choose_strength(own, others, *families, ess) if others.any() else 0.0
+    return posterior_tables(own, others, *families, ess, strength)
