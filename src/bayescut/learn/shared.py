@@ -53,7 +53,7 @@ class SharedLearner:
     structure: LeafFit | None = None
 
     # Steps for one of a learner that searches. Validation after 3 and 10 steps, two chains
-    # averaged: accidents -26.38 and -26.23, book -33.22 and -33.08, tretail -10.840 and -10.812,
+    # averaged: accidents -26.43 and -26.29, book -33.22 and -33.08, tretail -10.840 and -10.812,
     # jester (width 1) -52.74 and -52.76.
     pace: ClassVar[int] = 3
 
