@@ -60,6 +60,13 @@ def count_mask(mask, other, planes, n_words):
     return np.int64(total)
 
 
+def row_planes(sample_weight: FloatArray | None, rows: IntArray) -> tuple[BitArray, float]:
+    """Bit planes of the weights of some rows, see `weight_planes`; none if they count once."""
+    if sample_weight is None or len(rows) == 0:
+        return np.empty((0, 0), dtype=np.uint64), 1.0
+    return weight_planes(sample_weight[rows])
+
+
 def weight_planes(weights: FloatArray) -> tuple[BitArray, float]:
     """Split weights into bit planes: plane p is set where bit p of the rounded weight is.
 
@@ -146,9 +153,7 @@ def count_families(
 ) -> FloatArray:
     """Counts of families among rows of a table of complete codes; see `family_counts`."""
     layout = bit_layout(np.arange(codes.shape[1]), sizes)
-    planes, unit = np.empty((0, 0), dtype=np.uint64), 1.0
-    if sample_weight is not None and len(rows):
-        planes, unit = weight_planes(sample_weight[rows])
+    planes, unit = row_planes(sample_weight, rows)
     bits = pack(codes, rows, layout)
     shape = (layout.sizes, layout.ptr)
     return family_counts(bits, planes, unit, len(rows), *shape, columns, parent_ptr, parents)

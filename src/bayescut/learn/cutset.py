@@ -196,14 +196,20 @@ class CutsetLearner:
         Node
             The root of the grown tree.
         """
-        if rows is None:
-            rows = np.arange(len(codes), dtype=np.int32)
-        if sample_weight is not None:
-            rows = rows[sample_weight[rows] > 0]
+        rows = learning_rows(codes, rows, sample_weight)
         layout = bit_layout(np.arange(codes.shape[1]), sizes)
         job = _Growth(self, codes, sample_weight)
         with job:
             return job.run(rows, layout, settled)
+
+
+def learning_rows(
+    codes: CodeArray, rows: IntArray | None, sample_weight: FloatArray | None
+) -> IntArray:
+    """Rows to learn from: those given, or all, without those that weigh nothing."""
+    if rows is None:
+        rows = np.arange(len(codes), dtype=np.int32)
+    return rows if sample_weight is None else rows[sample_weight[rows] > 0]
 
 
 class _Growth:

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayescut._kernels import inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.counts.families import cell_masks, count_mask, family_counts, weight_planes
+from bayescut.counts.families import cell_masks, count_mask, family_counts, row_planes
 from bayescut.data.bits import bit_layout, pack
 from bayescut.learn.leaves import Leaf
 from bayescut.learn.outside import Outside, shrink_tables
@@ -339,9 +339,7 @@ class JunctionLeaves:
         """
         layout = bit_layout(columns, self.sizes[columns])
         bits = pack(codes, rows, layout)
-        planes, unit = np.empty((0, 0), dtype=np.uint64), 1.0
-        if sample_weight is not None and len(rows):
-            planes, unit = weight_planes(sample_weight[rows])
+        planes, unit = row_planes(sample_weight, rows)
         n, m = len(rows), len(columns)
         largest = int(layout.sizes.max())
         rule = JunctionRule(
@@ -366,12 +364,10 @@ class JunctionLeaves:
 
     def settle(self, fit: LeafFit) -> Leaf:
         """Work out the parameters of a leaf, which look at all rows of the table if they shrink."""
-        families = (fit.columns, fit.parent_ptr, fit.parents)
         others = np.zeros_like(fit.counts)
         if self.outside is not None and fit.n_rows < self.outside.n_rows:
-            others = self.outside.counts(*families, fit.counts)
-        tables = shrink_tables(fit.counts, others, self.sizes, *families, fit.ess)
-        return Leaf(fit.columns, fit.hosts, fit.parent_ptr, fit.parents, tables)
+            others = self.outside.counts(*fit.families, fit.counts)
+        return fit.leaf(shrink_tables(fit.counts, others, self.sizes, *fit.families, fit.ess))
 
     def _levels(self, ess: float) -> tuple[FloatArray, IntArray]:
         """Tables of the potentials of 1, 2, 4, ... 2^(width + 1) cells, where they pay."""
@@ -414,3 +410,12 @@ class LeafFit(NamedTuple):
     n_rows: int
     ess: float
     score: float
+
+    @property
+    def families(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Columns and their parents, as kernels take them."""
+        return self.columns, self.parent_ptr, self.parents
+
+    def leaf(self, tables: FloatArray) -> Leaf:
+        """Return the leaf with these parameters."""
+        return Leaf(self.columns, self.hosts, self.parent_ptr, self.parents, tables)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.learn.cutset import CutsetLearner, Node
+from bayescut.learn.cutset import CutsetLearner, Node, learning_rows
 from bayescut.learn.junction import JunctionLeaves
 from bayescut.learn.outside import Outside
 from bayescut.learn.rules import Candidates, TopGain, TreeLeaves
@@ -51,6 +51,7 @@ class NetworkLearner:
     shrink: bool = True
     outside: Outside | None = None
 
+    # Sweeps of a chain for one of this learner: see `SharedLearner`.
     pace: ClassVar[int] = 1
 
     def part_of(
@@ -72,10 +73,7 @@ class NetworkLearner:
         settled: Callable[[int], None] | None = None,
     ) -> Node:
         """Learn a network from complete codes; see `CutsetLearner.grow`."""
-        if rows is None:
-            rows = np.arange(len(codes), dtype=np.int32)
-        if sample_weight is not None:
-            rows = rows[sample_weight[rows] > 0]
+        rows = learning_rows(codes, rows, sample_weight)
         weight = None if sample_weight is None else float(sample_weight[rows].sum())
         outside = self.outside
         if outside is None and self.shrink and self.candidates is not None:

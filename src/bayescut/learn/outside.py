@@ -22,7 +22,7 @@ import numpy as np
 
 from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.counts.families import family_cells, family_counts, weight_planes
+from bayescut.counts.families import family_cells, family_counts, row_planes
 from bayescut.data.bits import bit_layout, pack
 
 # Strengths chosen on twelve benchmark sets lie all over this grid: 0 or 0.5 where components
@@ -56,9 +56,7 @@ class Outside:
         self.n_rows = len(rows)
         self._layout = bit_layout(np.arange(codes.shape[1]), np.asarray(sizes, dtype=np.int64))
         self._bits = pack(codes, rows, self._layout)
-        self._planes, self._unit = np.empty((0, 0), dtype=np.uint64), 1.0
-        if sample_weight is not None and len(rows):
-            self._planes, self._unit = weight_planes(sample_weight[rows])
+        self._planes, self._unit = row_planes(sample_weight, rows)
 
     def counts(
         self, columns: IntArray, parent_ptr: IntArray, parents: IntArray, own: FloatArray

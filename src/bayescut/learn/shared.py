@@ -17,9 +17,8 @@ import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.counts.families import count_families
-from bayescut.learn.cutset import Node
+from bayescut.learn.cutset import Node, learning_rows
 from bayescut.learn.junction import JunctionLeaves, LeafFit
-from bayescut.learn.leaves import Leaf
 from bayescut.learn.outside import shrink_tables
 from bayescut.scores.base import Score
 from bayescut.scores.prior import StructureCosts
@@ -61,17 +60,14 @@ class SharedLearner:
         self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None, seed: int = 0
     ) -> SharedLearner:
         """Learn what the parts of a model share from a bootstrap sample of a table."""
-        rows = np.arange(len(codes), dtype=np.int32)
-        if sample_weight is not None:
-            rows = rows[sample_weight > 0]
+        rows = learning_rows(codes, None, sample_weight)
         drawn = np.random.default_rng([seed, 13]).integers(0, len(rows), len(rows))
         sample = rows[np.sort(drawn)]
         weight = None if sample_weight is None else float(sample_weight[sample].sum())
         leaves = JunctionLeaves(self.score, self.prior, self.width, sizes, len(sample), weight)
         every = np.arange(codes.shape[1])
         fit = leaves.fit(codes, sample, every, self.score.root_ess, sample_weight)
-        families = (fit.columns, fit.parent_ptr, fit.parents)
-        counts = count_families(codes, rows, sizes, sample_weight, *families)
+        counts = count_families(codes, rows, sizes, sample_weight, *fit.families)
         return replace(self, structure=fit._replace(counts=counts, n_rows=len(rows)))
 
     def grow(
@@ -87,18 +83,13 @@ class SharedLearner:
         if self.structure is None:
             raise ValueError("the structure that components share is learned by part_of")
         fit = self.structure
-        if rows is None:
-            rows = np.arange(len(codes), dtype=np.int32)
-        if sample_weight is not None:
-            rows = rows[sample_weight[rows] > 0]
-        families = (fit.columns, fit.parent_ptr, fit.parents)
-        own = count_families(codes, rows, sizes, sample_weight, *families)
+        rows = learning_rows(codes, rows, sample_weight)
+        own = count_families(codes, rows, sizes, sample_weight, *fit.families)
         others = np.zeros_like(own)
         if self.shrink and len(rows) < fit.n_rows:
             # Rounded weights of the whole and of the part may differ in the last place.
             others = np.maximum(fit.counts - own, 0.0)
-        tables = shrink_tables(own, others, sizes, *families, fit.ess)
+        tables = shrink_tables(own, others, sizes, *fit.families, fit.ess)
         if settled is not None:
             settled(len(rows))
-        leaf = Leaf(fit.columns, fit.hosts, fit.parent_ptr, fit.parents, tables)
-        return Node.settled_leaf(leaf, np.nan, float(len(rows)), fit.ess)
+        return Node.settled_leaf(fit.leaf(tables), np.nan, float(len(rows)), fit.ess)
