@@ -29,8 +29,8 @@ from _results import RESULTS, append, latest, learning_rows, load, markdown, pub
 from bayescut.bench import published
 from bayescut.data import Domains
 from bayescut.datasets import DEBD_NAMES, fetch_debd
-from bayescut.estimators._mixture import cluster
 from bayescut.learn.mixture import responsibilities
+from bayescut.learn.start import KMeansStart
 
 FIT_FIELDS = [
     "dataset", "rows", "columns", "starts", "components", "chosen", "iterations", "converged",
@@ -125,7 +125,7 @@ def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> Non
         X = np.ascontiguousarray(learning_rows(data)[:rows])
         domains = Domains.binary(X.shape[1])
         job = bc.CutsetMixture(theirs.components)._job()
-        labels = cluster(X, domains, theirs.components, 0, None)
+        labels = KMeansStart(X, domains.n_states).labels(theirs.components, 0)
         best = first = bound = processor = np.inf
         for repetition in range(REPETITIONS + 1):  # the first one compiles
             start, cpu = time.perf_counter(), time.process_time()

@@ -15,13 +15,13 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.estimators._base import CircuitEstimator
-from bayescut.estimators._mixture import cluster
 from bayescut.estimators._validation import check_count, count_jobs, draw_seed, repeated_rows
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load, save
 from bayescut.learn.ensemble import BAG, EnsembleLearner, Members, Pool, StopRule
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.shared import SharedLearner
+from bayescut.learn.start import KMeansStart
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
@@ -163,6 +163,7 @@ class CutsetEnsemble(CircuitEstimator):
             codes = np.ascontiguousarray(codes[rows])
             weights = None if weights is None else weights[rows]
         learner = self._ensemble_learner(codes)
+        clusters = KMeansStart(codes, domains.n_states, weights)
         pool, seed = self._resume(domains, len(codes), [*learner.chains, BAG])
         n_sweeps = n_chains * (learner.n_burn + learner.n_keep)
         total = n_sweeps + n_bags if self.time_budget is None else self.time_budget
@@ -177,10 +178,8 @@ class CutsetEnsemble(CircuitEstimator):
                         learner.add_bags(pool, codes, domains, weights, size, seed, stop)
                     else:
                         start = seed + pool.turn_number(kind)
-                        labels = cluster(
-                            codes, domains, learner.n_components, start, weights,
-                            most_rows=_ROWS_OF_A_CLUSTER * learner.n_components,
-                        )  # fmt: skip
+                        size = learner.n_components
+                        labels = clusters.labels(size, start, most_rows=_ROWS_OF_A_CLUSTER * size)
                         learner.add_chain(pool, kind, codes, domains, weights, labels, seed, stop)
                     if self.checkpoint is not None and pool.n_members:
                         self._settle(pool, weights, seed)

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,15 +26,11 @@ from bayescut.estimators._validation import (
 )
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load, save
-from bayescut.learn.cutset import CutsetLearner
+from bayescut.learn.cutset import CutsetLearner, learning_rows
 from bayescut.learn.mixture import Iteration, StructuralEM, converge, responsibilities
 from bayescut.learn.rules import TopGain
+from bayescut.learn.start import KMeansStart
 from bayescut.scores.base import BIC, BayesDirichlet
-
-# k-means++ looks at all rows for every cluster, and scikit-learn does so slowly in float32: beyond
-# this many cells times clusters, twenty rows a cluster are looked at. 60,000 x 784 cells and 300
-# clusters: 6 s of processor time instead of several minutes, and clusters as tight.
-_MOST_SEEDING = 1_000_000_000
 
 
 class CutsetMixture(CircuitEstimator):
@@ -291,27 +286,27 @@ class CutsetMixture(CircuitEstimator):
         seed: int,
     ) -> Circuit:
         """Fit every number of components on training rows; return the best on held-out ones."""
-        weights = np.ones(len(codes)) if sample_weight is None else sample_weight
-        if valid is None:
-            order = np.random.default_rng(seed).permutation(len(codes))
-            n_valid = round(self.validation_fraction * len(codes))
-            if not 0 < n_valid < len(codes):
+        train, held, held_weights = codes, valid, None
+        if held is None:
+            rows = learning_rows(codes, None, sample_weight)
+            order = np.random.default_rng(seed).permutation(rows)
+            n_valid = round(self.validation_fraction * len(rows))
+            if not 0 < n_valid < len(rows):
                 raise DataError(
-                    f"{len(codes)} rows are too few to hold out {self.validation_fraction:.0%} of "
+                    f"{len(rows)} rows are too few to hold out {self.validation_fraction:.0%} of "
                     "them; give a single n_components."
                 )
             train, held = codes[order[n_valid:]], codes[order[:n_valid]]
-            train_weights, held_weights = weights[order[n_valid:]], weights[order[:n_valid]]
-        else:
-            train, held, train_weights = codes, valid, weights
-            held_weights = np.ones(len(valid))
+            if sample_weight is not None:
+                held_weights = sample_weight[order[:n_valid]]
+                sample_weight = sample_weight[order[n_valid:]]
+        em = job(train, domains, sample_weight, seed=seed)
+        clusters = KMeansStart(train, domains.n_states, sample_weight)
         best: tuple[float, Circuit] | None = None
         total = len(sizes) * self.n_init * (self.max_iter + 1)
         with progress(f"{type(self).__name__}: choosing", total, self.verbose) as advance:
             for size, start in itertools.product(sorted(sizes), range(self.n_init)):
-                labels = cluster(train, domains, size, seed + start, train_weights)
-                em = job(train, domains, train_weights, seed=seed + start)
-                steps = em.run(em.start(labels))
+                steps = em.run(em.start(clusters.labels(size, seed + start)))
                 seen: list[Circuit] = []
                 bounds, _ = converge(
                     steps, told=partial(_remember, seen, advance), **self._stopping()
@@ -350,18 +345,19 @@ class CutsetMixture(CircuitEstimator):
         starts = 1 if resumed is not None or chosen is not None else self.n_init
         total = starts * (self.max_iter + 1)
         with progress(f"{type(self).__name__}: learning", total, self.verbose) as advance:
+            done: list[float] = []
+            if resumed is not None:
+                chosen, done, seed = resumed
+                done = done[:-1]  # the last step is looked at again
+            em = job(codes, domains, sample_weight, seed=seed)
+            if chosen is None:
+                clusters = KMeansStart(codes, domains.n_states, sample_weight)
             for start in range(starts):
-                done: list[float] = []
-                if resumed is not None:
-                    circuit, done, seed = resumed
-                    done = done[:-1]  # the last step is looked at again
-                em = job(codes, domains, sample_weight, seed=seed + start)
-                if chosen is not None:
+                if chosen is None:
+                    circuit = em.start(clusters.labels(size, seed + start))
+                else:
                     circuit = chosen
-                elif resumed is None:
-                    labels = cluster(codes, domains, size, seed + start, sample_weight)
-                    circuit = em.start(labels)
-                told = partial(self._told, weight, list(done), seed + start, advance)
+                told = partial(self._told, weight, list(done), seed, advance)
                 steps = em.run(circuit, first=len(done))
                 _, self.converged_ = converge(steps, told=told, done=done, **self._stopping())
                 state = {name: getattr(self, name) for name in self._state_names}
@@ -434,47 +430,6 @@ class CutsetMixture(CircuitEstimator):
 def _remember(seen: list[Circuit], advance: Advance, n_done: int, iteration: Iteration) -> None:
     seen[:] = [iteration.circuit]
     advance(1)
-
-
-def cluster(
-    codes: CodeArray,
-    domains: Domains,
-    size: int,
-    seed: int,
-    sample_weight: FloatArray | None,
-    *,
-    most_rows: int | None = None,
-) -> IntArray:
-    """k-means clusters of the rows (one-hot if a column has more than two states).
-
-    With ``most_rows`` the means are found from that many rows, drawn at random.
-    """
-    sizes = domains.n_states
-    if np.all(sizes <= 2):
-        points = codes.astype(np.float32)
-    else:
-        points = np.concatenate(
-            [codes[:, [j]] == np.arange(1, k) for j, k in enumerate(sizes) if k > 1], axis=1
-        ).astype(np.float32)
-    if size == 1 or points.shape[1] == 0:
-        return np.zeros(len(codes), dtype=np.int64)
-    size = min(size, len(codes))
-    means = KMeans(size, n_init=1, random_state=seed % 2**32, max_iter=100)
-    if points.size * size > _MOST_SEEDING:
-        rows = np.random.default_rng([seed, 5]).permutation(len(points))[: 20 * size]
-        sample = points[rows].astype(np.float64)
-        means.set_params(init=kmeans_plusplus(sample, size, random_state=seed % 2**32)[0])
-    some: Any = slice(None)
-    if most_rows is not None and len(points) > max(most_rows, size):
-        rng = np.random.default_rng([seed, 3])
-        some = np.sort(rng.choice(len(points), max(most_rows, size), replace=False))
-        means.set_params(max_iter=20)
-    weights = None if sample_weight is None else sample_weight[some]
-    with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: the mixture simply gets fewer components.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        means.fit(points[some], sample_weight=weights)
-        return means.predict(points)
 
 
 class EMCNetBD(CutsetMixture):
