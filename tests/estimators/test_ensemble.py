@@ -136,6 +136,35 @@ def test_checkpoints(X, tmp_path):
         small(**settings).fit(X)
 
 
+def test_checkpoints_are_saved_as_members_come(X, tmp_path, monkeypatch):
+    """As often as they may be, and at the end; an interrupted run goes on from the last one."""
+    path = tmp_path / "ensemble.bc"
+    sizes = []
+
+    def count(self, pool):
+        save(self, pool)
+        sizes.append(pool.n_members)
+        if len(sizes) == stop_after:
+            raise KeyboardInterrupt
+
+    save = bc.CutsetEnsemble._save_checkpoint
+    monkeypatch.setattr(bc.CutsetEnsemble, "_save_checkpoint", count)
+    settings = {"n_chains": 6, "n_bags": 0, "checkpoint": path}
+    stop_after = None
+    monkeypatch.setattr("bayescut.estimators._ensemble._REST_FROM_SAVING", 1e9)
+    whole = small(**settings).fit(X)
+    assert sizes == [2, 12]
+    path.unlink()
+    monkeypatch.setattr("bayescut.estimators._ensemble._REST_FROM_SAVING", -1.0)
+    sizes.clear()
+    stop_after = 4
+    with pytest.raises(KeyboardInterrupt):
+        small(**settings).fit(X)
+    assert sizes == [2, 4, 6, 8]
+    resumed = small(**settings).fit(X)
+    np.testing.assert_array_equal(resumed.score_samples(X), whole.score_samples(X))
+
+
 def test_checkpoints_of_other_kinds_are_refused(X, tmp_path):
     path = tmp_path / "ensemble.bc"
     small(checkpoint=path, prior_scales=[1.0]).fit(X)
