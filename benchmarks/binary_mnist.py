@@ -62,6 +62,7 @@ def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]
                 n_keep=1,
                 prior_scales=(1.0,),
                 shared_widths=(),
+                trees=False,
                 n_bags=0,
                 checkpoint=path,
                 random_state=0,
@@ -79,14 +80,14 @@ def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]
         # -101.62 on the validation part; the mean of four sweeps of the same chain has -100.69.
         # No bags: single networks are eight nats behind.
         "CutsetEnsemble": lambda path: bc.CutsetEnsemble(
-            8, 90, n_burn=2, n_keep=1, prior_scales=(1.0,), shared_widths=(), n_bags=0,
-            time_budget=budget, checkpoint=path, random_state=0, verbose=1,
+            8, 90, n_burn=2, n_keep=1, prior_scales=(1.0,), shared_widths=(), trees=False,
+            n_bags=0, time_budget=budget, checkpoint=path, random_state=0, verbose=1,
         ),
         # One chain of 100 components with a shared structure of width 8 has -99.48 on the
         # validation part after two sweeps and -99.44 after six.
         "CutsetEnsemble-shared": lambda path: bc.CutsetEnsemble(
-            8, 100, n_burn=1, n_keep=1, prior_scales=(), shared_widths=(8,), n_bags=0,
-            time_budget=budget, checkpoint=path, random_state=0, verbose=1,
+            8, 100, n_burn=1, n_keep=1, prior_scales=(), shared_widths=(8,), trees=False,
+            n_bags=0, time_budget=budget, checkpoint=path, random_state=0, verbose=1,
         ),
     }  # fmt: skip
 

@@ -32,7 +32,7 @@ LEARNERS: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("CNetBIC", lambda: bc.CNetBIC()),
     ("CutsetNetwork", lambda: bc.CutsetNetwork()),
     ("EMCNetBD", lambda: bc.EMCNetBD(n_components=10, random_state=0)),
-    ("CutsetEnsemble", lambda: bc.CutsetEnsemble(n_chains=4, n_bags=8, random_state=0)),
+    ("CutsetEnsemble", lambda: bc.CutsetEnsemble(n_chains=5, n_bags=8, random_state=0)),
 )
 
 Step = Callable[[str], None]

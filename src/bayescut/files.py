@@ -9,6 +9,7 @@ hostile file can do no more than be refused with a `ModelFileError`.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -566,6 +567,8 @@ def _write_file(path: str, data: bytes) -> None:
             _write_stream(stream, data)
         return
     folder, name = os.path.split(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", folder)
     temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as stream:

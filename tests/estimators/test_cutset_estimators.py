@@ -174,7 +174,7 @@ def test_bad_rows_at_query_time(learner, X):
         model.score_samples(np.array([[0, 0, 0, 0, 0, 2]]))
     with pytest.raises(NotFittedError):
         learner().score_samples(X)
-    with pytest.raises(DataError, match="not a value"):
+    with pytest.raises(DataError, match="no value"):
         model.sample(1, evidence={0: 5})
     with pytest.raises(ValueError, match="n_samples"):
         model.sample(0)

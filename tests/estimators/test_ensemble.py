@@ -8,11 +8,11 @@ from bayescut import CNetBD, CutsetEnsemble, CutsetNetwork
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.learn.ensemble import Pool
 
-CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8"]
+CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8", "trees"]
 
 
 def small(**settings):
-    base = {"n_chains": 4, "n_components": 3, "n_burn": 1, "n_keep": 2, "n_bags": 4}
+    base = {"n_chains": 5, "n_components": 3, "n_burn": 1, "n_keep": 2, "n_bags": 4}
     return CutsetEnsemble(**{**base, "random_state": 0, **settings})
 
 
@@ -79,10 +79,12 @@ def test_the_result_is_reproducible_and_does_not_depend_on_threads(X):
 
 
 def test_one_kind_alone(X):
-    chains = small(n_bags=0, prior_scales=[1.0], shared_widths=[]).fit(X)
+    chains = small(n_bags=0, prior_scales=[1.0], shared_widths=[], trees=False).fit(X)
     assert chains.kind_weights_ == {"chain 1": 1.0, "bag": 0.0}
-    shared = small(n_bags=0, prior_scales=[], shared_widths=[2]).fit(X)
+    shared = small(n_bags=0, prior_scales=[], shared_widths=[2], trees=False).fit(X)
     assert shared.kind_weights_ == {"shared 2": 1.0, "bag": 0.0}
+    trees = small(n_bags=0, prior_scales=[], shared_widths=[]).fit(X)
+    assert trees.kind_weights_ == {"trees": 1.0, "bag": 0.0}
     bags = small(n_chains=0).fit(X)
     assert bags.kind_weights_ == {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0}
     assert bags.n_members_ == {**dict.fromkeys(CHAINS, 0), "bag": 4}
@@ -91,7 +93,7 @@ def test_one_kind_alone(X):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"prior_scales": [], "shared_widths": []}, "must not both be empty"),
+        ({"prior_scales": [], "shared_widths": [], "trees": False}, "must not all be empty"),
         ({"prior_scales": [1.0, 1.0]}, "prior_scales must be different"),
         ({"shared_widths": [2, 2]}, "shared_widths must be different"),
         ({"shared_widths": [-1]}, "shared_widths"),
@@ -129,8 +131,15 @@ def test_checkpoints(X, tmp_path):
     assert (tmp_path / "final.bc").stat().st_size < path.stat().st_size
     loaded = bc.load(tmp_path / "final.bc")
     np.testing.assert_array_equal(loaded.score_samples(X), more.score_samples(X))
-    with pytest.raises(DataError, match="another table"):
-        small(**settings).fit(X[:, :5])
+    for other in (X[:, :5], X[::-1]):
+        with pytest.raises(DataError, match="another table"):
+            small(**settings).fit(other)
+    for changed in ({"ess": 2.0}, {"width": 2}, {"random_state": 8}):
+        with pytest.raises(DataError, match="other settings"):
+            small(**settings, **changed).fit(X)
+    bc.save(more, path)
+    with pytest.raises(ModelFileError, match="without the members"):
+        small(**settings).fit(X)
     bc.save(CNetBD().fit(X), path)
     with pytest.raises(ModelFileError, match="not a checkpoint"):
         small(**settings).fit(X)
@@ -168,7 +177,7 @@ def test_checkpoints_are_saved_as_members_come(X, tmp_path, monkeypatch):
 def test_checkpoints_of_other_kinds_are_refused(X, tmp_path):
     path = tmp_path / "ensemble.bc"
     small(checkpoint=path, prior_scales=[1.0]).fit(X)
-    with pytest.raises(ModelFileError, match="chain 1, shared 1, shared 8, bag"):
+    with pytest.raises(DataError, match="other settings"):
         small(checkpoint=path).fit(X)
 
 

@@ -147,11 +147,20 @@ def test_a_run_goes_on_from_a_checkpoint(X, tmp_path):
     assert second.lower_bounds_ == whole.lower_bounds_
     np.testing.assert_array_equal(second.score_samples(X), whole.score_samples(X))
     assert bc.load(path).n_iter_ == 6
-    with pytest.raises(DataError, match="other columns"):
-        quiet(n_components=3, checkpoint=path).fit(X[:, :4])
-    bc.save(CNetBD().fit(X), path)
-    with pytest.raises(ModelFileError, match="another kind"):
-        quiet(n_components=3, checkpoint=path).fit(X)
+    settings = {"tol": 0.0, "patience": 99, "assignment": "sampled", "checkpoint": path}
+    for other in (X[:, :4], X[::-1]):
+        with pytest.raises(DataError, match="another table"):
+            quiet(n_components=3, **settings).fit(other)
+    for changed in ({"n_components": 4}, {"ess": 0.5}, {"random_state": 8}):
+        with pytest.raises(DataError, match="other settings"):
+            quiet(**{"n_components": 3, **settings, **changed}).fit(X)
+    weights = np.full(len(X), 2.0)
+    with pytest.raises(DataError, match="another table"):
+        quiet(n_components=3, **settings).fit(X, sample_weight=weights)
+    for model in (CNetBD().fit(X), quiet(n_components=3).fit(X)):
+        bc.save(model, path)
+        with pytest.raises(ModelFileError, match="not a checkpoint"):
+            quiet(n_components=3, checkpoint=path).fit(X)
 
 
 def test_warm_start_goes_on(X):
@@ -160,6 +169,30 @@ def test_warm_start_goes_on(X):
     assert model.n_iter_ == 4
     whole = quiet(n_components=3, max_iter=4, tol=0.0, patience=99, assignment="sampled").fit(X)
     assert model.lower_bounds_ == whole.lower_bounds_
+    with pytest.raises(ValueError, match="n_components is now 5"):
+        model.set_params(n_components=5).fit(X)
+
+
+def test_validation_rows_need_something_to_choose(X):
+    with pytest.raises(ValueError, match="single number"):
+        quiet(n_components=3).fit(X[20:], X_valid=X[:20])
+    model = quiet(n_components=[3], n_init=2).fit(X[20:], X_valid=X[:20])
+    assert list(model.validation_scores_) == [3]
+
+
+def test_rows_of_no_weight_are_not_held_out(X):
+    weights = np.arange(len(X)) % 3
+    weighted = quiet(n_components=[2, 3]).fit(X, sample_weight=weights)
+    kept = quiet(n_components=[2, 3]).fit(X[weights > 0], sample_weight=weights[weights > 0])
+    assert weighted.validation_scores_ == pytest.approx(kept.validation_scores_)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_tiny_and_huge_weights(X, scale):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = quiet(n_components=2, max_iter=2).fit(X, sample_weight=np.full(len(X), scale))
+    assert np.isfinite(model.score(X))
 
 
 SCRIPT = """

@@ -43,6 +43,7 @@ CASES = {
     "states": (250, [3, 2, 3, 4, 2]),
     "with constants": (120, [2, 1, 2, 2, 1, 3]),
     "all constant": (10, [1, 1, 1]),
+    "deep, states": (400, [4, 3, 4, 2, 3, 4, 2]),
 }
 SCORES = {"BD": BayesDirichlet(0.1), "BIC": BIC(0.01)}
 
@@ -74,6 +75,38 @@ def test_weighted_rows_agree_with_the_naive_twin(name, kind):
 def test_the_cases_do_cut():
     found = CutsetLearner(SCORES["BD"]).grow(table(6, 300, [2] * 7), np.full(7, 2))
     assert found.cut is not None
+
+
+def test_states_that_never_occur_do_not_hide_a_column():
+    """A column that decides how the others go together is cut on with or without such states."""
+    codes = table(6, 600, [2] * 7)
+    sizes = np.array([2] * 7)
+    seen = CutsetLearner(SCORES["BD"]).grow(codes, sizes)
+    sizes[seen.cut] = 4
+    found = CutsetLearner(SCORES["BD"]).grow(codes, sizes)
+    assert found.cut == seen.cut
+    assert [child.n for child in found.children] == [child.n for child in seen.children] + [0, 0]
+    domains = Domains.of_sizes(sizes)
+    circuit = freeze_cutset(found, domains)
+    unseen = codes[:5].copy()
+    unseen[:, seen.cut] = 3
+    assert np.isfinite(circuit.log_likelihood(unseen)).all()
+    worlds = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, 7)
+    total = np.exp(circuit.log_likelihood(worlds.astype(np.uint8))).sum()
+    assert total == pytest.approx(1.0)
+
+
+def test_columns_of_very_many_states_are_not_cut(monkeypatch):
+    codes = table(6, 600, [2] * 7)
+    sizes = np.array([2] * 7)
+    chosen = CutsetLearner(SCORES["BD"]).grow(codes, sizes).cut
+    sizes[chosen] = 40
+    monkeypatch.setattr("bayescut.learn.cutset._MOST_BRANCH_CELLS", 40 * 39**2 - 1)
+    root = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).grow(codes, sizes)
+    assert chosen not in [node.cut for node in root.walk()]
+    monkeypatch.setattr("bayescut.learn.cutset._MOST_BRANCH_CELLS", 40 * 45**2)
+    root = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).grow(codes, sizes)
+    assert chosen in [node.cut for node in root.walk()]
 
 
 @pytest.mark.parametrize("kind", SCORES)

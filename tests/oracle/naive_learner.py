@@ -164,7 +164,7 @@ class NaiveLearner:
         for i in order:
             c = cuttable[i]
             counts = joint(codes, self.sizes, [c], weights)
-            if (counts <= 0).any():
+            if (counts > 0).sum() < 2:
                 continue
             rest = [j for j in columns if j != c]
             child_ess = ess / self.sizes[c] if self.bd else ess

@@ -352,11 +352,11 @@ class Circuit:
         values: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> Flows:
-        """Return expected counts of edges and table cells; see :func:`bayescut.circuit.flows`."""
+        """Expected counts of edges and table cells; see :func:`bayescut.circuit.flows.flows`."""
         return flows(self, codes, sample_weight, allowed, values=values, n_jobs=n_jobs)
 
     def entropy(self) -> float:
-        """Entropy in nats; see :func:`bayescut.circuit.entropy`."""
+        """Entropy in nats; see :func:`bayescut.circuit.flows.entropy`."""
         return entropy(self)
 
     # ---------------------------------------------------------------- other forms
@@ -368,7 +368,7 @@ class Circuit:
         return expand(self)
 
     def draw(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the circuit; see :func:`bayescut.circuit.draw`."""
+        """Draw the circuit; see :func:`bayescut.circuit.drawing.draw`."""
         from bayescut.circuit.drawing import draw
 
         return draw(self, ax, **options)

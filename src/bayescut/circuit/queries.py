@@ -119,8 +119,8 @@ def sample(
 
     Returns codes, or a float table if the circuit has continuous variables.
     """
-    if n < 0:
-        raise ValueError(f"n must not be negative, not {n}.")
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+        raise ValueError(f"n must be a whole number of at least 0, not {n!r}.")
     dtype = code_dtype(circuit.domains)
     blank = np.full((n, len(circuit.domains)), missing_code(dtype), dtype=dtype)
     return sample_conditional(circuit, blank, random_state, n_jobs=n_jobs)
@@ -372,7 +372,10 @@ def _evidence(
 def _generator(random_state: RandomState) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint32))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"random_state cannot be used as a seed: {random_state!r}") from error
 
 
 def _values(

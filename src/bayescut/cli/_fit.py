@@ -18,7 +18,7 @@ from bayescut.exceptions import DataError
 
 __all__ = ["fit"]
 
-DEFAULT_LEARNER = "CNetBD"
+DEFAULT_LEARNER = "CutsetNetwork"
 
 
 def fit(
@@ -28,7 +28,9 @@ def fit(
     ],
     learner: Annotated[
         str,
-        typer.Option("--learner", "-l", help="Which learner, e.g. 'CNetBD(ess=1.0)'."),
+        typer.Option(
+            "--learner", "-l", help="Which learner, e.g. 'CutsetEnsemble(time_budget=60)'."
+        ),
     ] = DEFAULT_LEARNER,
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="Leave out rows with missing cells.")

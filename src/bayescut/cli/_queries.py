@@ -279,7 +279,8 @@ def query(
             chance = math.exp(found.log_probability or 0.0)
             emit(f"{question.text} = {values}")
             exact = "" if found.exact else "; approximate, as the model is a mixture"
-            emit(f"  the whole row has probability {chance:.6g}{exact}")
+            given = "given the evidence, " if question.given else ""
+            emit(f"  {given}the whole row has probability {chance:.6g}{exact}")
         else:
             chance = math.exp(found.log_probability or 0.0)
             emit(f"{question.text} = {chance:.6g}  (log {found.log_probability:.6g})")

@@ -9,7 +9,7 @@ from bayescut.data.domains import (
     code_dtype,
     missing_code,
 )
-from bayescut.data.encode import decode, encode, encode_sets, learn_domains
+from bayescut.data.encode import decode, encode, encode_row, encode_sets, learn_domains
 from bayescut.data.tables import column_names
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "column_names",
     "decode",
     "encode",
+    "encode_row",
     "encode_sets",
     "learn_domains",
     "missing_code",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +40,7 @@ from bayescut.data.tables import (
 )
 from bayescut.exceptions import DataError
 
-__all__ = ["decode", "encode", "encode_sets", "learn_domains"]
+__all__ = ["decode", "encode", "encode_row", "encode_sets", "learn_domains"]
 
 
 def _unnamed(row: int, column: int) -> str:
@@ -375,6 +375,61 @@ def _decoded_dtype(domains: Domains, some_missing: bool) -> type:
     return np.float64
 
 
+def encode_row(evidence: Mapping[str | int, Any], domains: Domains) -> CodeArray:
+    """Turn evidence of the kind "this column has this value" into a row of codes.
+
+    Parameters
+    ----------
+    evidence : mapping from column name or position to a label
+        Columns that are not mentioned, or whose label is None or NaN, are not observed.
+    domains : Domains
+        The states of every column.
+
+    Returns
+    -------
+    ndarray of shape (1, m)
+
+    Raises
+    ------
+    DataError
+        If a column or a label is unknown, or a column is mentioned twice.
+
+    Examples
+    --------
+    >>> from bayescut.data import Domains, encode_row
+    >>> encode_row({1: 2}, Domains.of_sizes([2, 3]))
+    array([[255,   2]], dtype=uint8)
+    """
+    dtype = code_dtype(domains)
+    row = np.full((1, len(domains)), missing_code(dtype), dtype=dtype)
+    for key, column, label in _evidence_items(evidence, domains):
+        if not is_missing(label):
+            row[0, column] = _find_state(domains[column], key, label)
+    return row
+
+
+def _evidence_items(
+    evidence: Mapping[str | int, Any], domains: Domains
+) -> Iterator[tuple[str | int, int, Any]]:
+    """Yield key, column and what is said of it, each column once."""
+    done: set[int] = set()
+    for key, said in evidence.items():
+        column = domains.index(key)
+        if column in done:
+            raise DataError(f"Evidence mentions column {key!r} twice, by name and by position.")
+        done.add(column)
+        yield key, column, said
+
+
+def _find_state(domain: Domain, key: str | int, label: Any) -> int:
+    code = domain.find(label)
+    if code < 0:
+        raise DataError(
+            f"Evidence on column {key!r}: {label!r} is no value of it. {domain.known_values()}"
+        )
+    return code
+
+
 def encode_sets(
     evidence: Mapping[str | int, Collection[Any] | Any], domains: Domains
 ) -> NDArray[np.bool_]:
@@ -405,12 +460,7 @@ def encode_sets(
     array([ True,  True,  True, False,  True])
     """
     allowed = np.ones(int(domains.offsets[-1]), dtype=bool)
-    done: set[int] = set()
-    for key, labels in evidence.items():
-        column = domains.index(key)
-        if column in done:
-            raise DataError(f"Evidence mentions column {key!r} twice, by name and by position.")
-        done.add(column)
+    for key, column, labels in _evidence_items(evidence, domains):
         single = isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable)
         if single and is_missing(labels):
             continue
@@ -424,11 +474,5 @@ def encode_sets(
         states = allowed[domains.offsets[column] : domains.offsets[column + 1]]
         states[:] = False
         for label in chosen:
-            code = domain.find(label)
-            if code < 0:
-                raise DataError(
-                    f"Evidence on column {key!r}: {label!r} is no value of it. "
-                    f"{domain.known_values()}"
-                )
-            states[code] = True
+            states[_find_state(domain, key, label)] = True
     return allowed

@@ -270,7 +270,10 @@ def decode_frame(codes: NDArray[Any], domains: Domains, index: Any, columns: Any
             "pandas is needed for DataFrames: pip install 'bayescut[pandas]'"
         ) from error
     mark = missing_code(codes.dtype)
-    index = pandas.RangeIndex(len(codes)) if index is None else pandas.Index(index)
+    if index is None:
+        index = pandas.RangeIndex(len(codes))
+    elif not isinstance(index, pandas.Index):  # from an index of tuples it would make another
+        index = pandas.Index(index)
     cells = [_decode_column(pandas, codes[:, j], d, mark) for j, d in enumerate(domains)]
     # Series carry their dtype; from bare arrays of objects a DataFrame would guess another.
     frame = pandas.DataFrame(

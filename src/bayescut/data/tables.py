@@ -43,7 +43,7 @@ def is_frame(X: Any) -> bool:
 
 
 def column_names(X: Any) -> list[str] | None:
-    """Return the column names of a DataFrame if all are strings, else None.
+    """Return the column names of a DataFrame, or None for tables without names.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def column_names(X: Any) -> list[str] | None:
     Returns
     -------
     list of str or None
-        None for tables without names and for names that are not strings (as scikit-learn does).
+        None for arrays, and for DataFrames whose columns are numbered 0, 1, 2, ...
 
     Raises
     ------
     TypeError
-        If some names are strings and others are not.
+        If names are neither strings nor these numbers: nothing could be matched by them.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def column_names(X: Any) -> list[str] | None:
         return None
     names = list(X.columns)
     strings = sum(isinstance(name, str) for name in names)
-    if strings == 0:
+    if names == list(range(len(names))):
         return None
     if strings < len(names):
         kinds = sorted({type(name).__name__ for name in names})

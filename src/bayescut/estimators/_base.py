@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -14,16 +16,17 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import (
     Domains,
-    code_dtype,
     column_names,
     decode,
     encode,
+    encode_row,
     learn_domains,
     missing_code,
 )
 from bayescut.data.tables import is_frame
-from bayescut.estimators._validation import check_choice, check_weights, count_jobs
-from bayescut.exceptions import DataError
+from bayescut.estimators._validation import check_choice, check_size, check_weights, count_jobs
+from bayescut.exceptions import DataError, ModelFileError
+from bayescut.files import load
 
 
 class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -44,6 +47,10 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     n_states: Any
 
     _state_names: tuple[str, ...] = ("structure_score_",)
+    # Settings that may change when a run goes on from a checkpoint.
+    _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "verbose")
+    # What a checkpoint was made from, see `_fingerprint`.
+    _made_from: str | None = None
 
     @abstractmethod
     def _learn(
@@ -58,7 +65,9 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X : array-like or DataFrame of shape (n_rows, n_columns)
             Whole-number codes 0 .. K - 1 (bool, integer or float arrays), or a DataFrame whose
-            columns hold labels. Missing cells are not allowed here.
+            columns hold labels. Missing cells are not allowed here. Leave out columns that are
+            different in nearly every row, such as names: columns of very many states are never
+            cut on, and cost time and memory.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), optional
@@ -72,12 +81,18 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         domains = learn_domains(X, self.n_states)
         codes = encode(X, domains, allow_missing=False, estimator_name=type(self).__name__)
         weights = check_weights(sample_weight, len(codes))
-        self._set_domains(domains, column_names(X), is_frame(X))
-        self._keep(self._learn(codes, domains, weights))
+        check_size(domains)
+        # Kept aside until there is a circuit: a fit that fails leaves the model as it was.
+        self._source = column_names(X), is_frame(X)
+        try:
+            self._keep(self._learn(codes, domains, weights))
+        finally:
+            del self._source
         return self
 
     def _keep(self, circuit: Circuit, **attributes: Any) -> None:
         """Set the fitted attributes; learners that take long do so after every step."""
+        self._set_domains(circuit.domains, *self._source)
         self.circuit_ = circuit
         self.n_parameters_ = circuit.n_parameters
         for name, value in attributes.items():
@@ -282,21 +297,43 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(evidence, Mapping):
             return self._encode(evidence)
         check_is_fitted(self, "circuit_")
-        dtype = code_dtype(self.domains_)
-        row = np.full((1, len(self.domains_)), missing_code(dtype), dtype=dtype)
-        for column, value in evidence.items():
-            j = self.domains_.index(column)
-            code = self.domains_[j].find(value)
-            if code < 0:
-                raise DataError(
-                    f"evidence: {value!r} is not a value of column {column!r}. "
-                    f"{self.domains_[j].known_values()}"
-                )
-            row[0, j] = code
-        return row
+        return encode_row(evidence, self.domains_)
 
     def _decode(self, codes: CodeArray, index: Any = None) -> Any:
         return decode(codes, self.domains_, index=index, as_frame=self._from_frame)
+
+    # ---------------------------------------------------------------- checkpoints
+
+    def _fingerprint(self, *arrays: Any) -> str:
+        """Digest of a table and of the settings that decide what is learned from it."""
+        settings = {
+            name: np.asarray(value).tolist() if isinstance(value, (list, tuple)) else value
+            for name, value in self.get_params(deep=False).items()
+            if name not in self._may_change
+        }
+        if not isinstance(settings.get("random_state"), (int, np.integer)):
+            settings.pop("random_state", None)  # the seed was drawn, and is in the checkpoint
+        digest = hashlib.sha256(repr(sorted(settings.items())).encode())
+        for array in arrays:
+            digest.update(repr(None if array is None else (array.shape, array.dtype.str)).encode())
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def _load_checkpoint(self, path: str | os.PathLike[str]) -> Any:
+        """Read what an earlier run of this estimator on the same table has saved."""
+        other = load(path)
+        if type(other) is not type(self) or other._made_from is None:
+            raise ModelFileError(
+                f"{os.fspath(path)!r} is not a checkpoint of a {type(self).__name__}; remove it or "
+                "name another file"
+            )
+        if other._made_from != self._made_from:
+            raise DataError(
+                f"the checkpoint {os.fspath(path)!r} was made from another table or with other "
+                "settings; remove it or name another file"
+            )
+        return other
 
     # ---------------------------------------------------------------- contract
 
@@ -315,6 +352,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         state["circuit_"] = self.circuit_
         state["from_frame"] = self._from_frame
         state["feature_names"] = None if names is None else [str(name) for name in names]
+        if self._made_from is not None:
+            state["made_from"] = self._made_from
         return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
@@ -327,6 +366,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError("as many feature names as columns are needed")
         self._set_domains(self.circuit_.domains, names, bool(state.pop("from_frame")))
         self.n_parameters_ = self.circuit_.n_parameters
+        if "made_from" in state:
+            self._made_from = str(state.pop("made_from"))
         if set(state) != set(self._state_names):
             raise ValueError(f"attributes {sorted(state)} instead of {sorted(self._state_names)}")
         for name, value in state.items():

@@ -10,7 +10,7 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.estimators._base import CircuitEstimator
-from bayescut.estimators._validation import check_count, count_jobs, repeated_rows
+from bayescut.estimators._validation import check_width, count_jobs, repeated_rows
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.network import NetworkLearner
@@ -201,7 +201,7 @@ class CutsetNetwork(SingleCutset):
     ess : float, default=1.0
         Equivalent sample size of every node.
     width : int, default=6
-        Most parents of a column in a leaf; 1 gives forests, 0 independence.
+        Most parents of a column in a leaf, 16 at most; 1 gives forests, 0 independence.
     structure_prior : bool, default=True
         Charge for choices; ``False`` maximises the marginal likelihood alone, as the paper does.
     shrinkage : bool, default=True
@@ -270,7 +270,7 @@ class CutsetNetwork(SingleCutset):
         return NetworkLearner(
             BayesDirichlet(self.ess, spread=False),
             StructurePrior() if self.structure_prior else NoPrior(),
-            check_count("width", self.width, low=0),
+            check_width("width", self.width),
             TopGain(self.n_candidates),
             n_jobs,
             products=bool(self.products),

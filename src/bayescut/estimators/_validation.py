@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
+from bayescut.data import Domains
 from bayescut.exceptions import DataError
+
+#: Most parents of a column: tables of 2^17 cells.
+MAX_WIDTH = 16
+# Pair counts of as many states (beyond the first of each column) take 4 GiB.
+_MOST_BITS = 2**15
+# Weights of this many rows that add up to one row or less were normalised by mistake.
+_MANY_ROWS = 10
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
@@ -50,7 +59,31 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
         )
     if not weights.any():
         raise DataError("All sample weights are zero: nothing is left to learn from.")
+    n_used = np.count_nonzero(weights)
+    if n_used >= _MANY_ROWS and weights.sum() <= 1.0 + 1e-6:
+        warnings.warn(
+            f"sample_weight adds up to {weights.sum():.3g} for {n_used} rows. A weight of 2 is a "
+            "row given twice, so this is a table of at most one row, from which next to nothing "
+            "can be learned. Multiply the weights by the number of rows.",
+            UserWarning,
+            stacklevel=3,
+        )
     return None if bool(np.all(weights == 1.0)) else weights
+
+
+def check_size(domains: Domains) -> None:
+    """Raise a DataError if the counts of pairs of states would be too large, naming a column."""
+    states = domains.n_states
+    n_bits = int((states - 1).sum())
+    if n_bits <= _MOST_BITS:
+        return
+    widest = int(states.argmax())
+    name = domains[widest].name
+    raise DataError(
+        f"The columns have {n_bits + len(domains)} states together, whose pairs would take "
+        f"{n_bits**2 * 4 / 2**30:.0f} GiB to count. Column {widest if name is None else name!r} "
+        f"has {states[widest]} of them: leave out or bin such columns."
+    )
 
 
 def repeated_rows(weights: FloatArray | None, n_rows: int) -> tuple[IntArray, FloatArray | None]:
@@ -88,6 +121,17 @@ def check_count(name: str, value: Any, low: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
     return int(value)
+
+
+def check_width(name: str, value: Any) -> int:
+    """Return a most number of parents, or raise a ValueError."""
+    width = check_count(name, value, low=0)
+    if width > MAX_WIDTH:
+        raise ValueError(
+            f"{name} must be at most {MAX_WIDTH}, got {value!r}: a table of a column with w "
+            "parents has 2^(w + 1) cells and more"
+        )
+    return width
 
 
 def check_number(name: str, value: Any, low: float = 0.0, *, strict: bool = False) -> float:

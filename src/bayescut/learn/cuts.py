@@ -281,7 +281,8 @@ def evaluate_cuts(
     """Worth of cutting on each of ``candidates``, with the best tree in every branch.
 
     Returns the position of the best candidate (-1: none possible) with the counts, sizes, trees
-    and scores of its branches. Candidates with an empty branch are skipped.
+    and scores of its branches. Candidates of which all rows have the same state are skipped; where
+    a state has no rows its branch is a tree of no rows, which has prior parameters.
     """
     sizes = layout.sizes
     ptr = layout.ptr
@@ -308,10 +309,10 @@ def evaluate_cuts(
         scores[i] = -np.inf
         k = sizes[c]
         largest = branch_sizes(counts, n, layout, c, branch_n[work])
-        empty = False
+        n_filled = 0
         for state in range(k):
-            empty |= branch_n[work, state] <= 0
-        if empty:
+            n_filled += branch_n[work, state] > 0
+        if n_filled < 2:
             continue
         count_branches(
             codes, rows, weights, bits, counts, layout, c, branch_n[work], largest, mask,

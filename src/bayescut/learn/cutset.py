@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,11 @@ _NOTHING = np.empty(0, dtype=np.int64)
 _TIE_ROWS = 1e-3
 # Below this many (pair, candidate) evaluations a second thread costs more than it saves (0.2 ms).
 _MIN_PARALLEL = 40_000
+
+
+# A cut counts pairs in each of its branches. Columns of more than two states whose branches would
+# have more cells than this (128 MB) are not cut on: identifiers and the like.
+_MOST_BRANCH_CELLS = 2**25
 
 
 @dataclass(eq=False)
@@ -159,6 +164,9 @@ class CutsetLearner:
     n_jobs: int = 1
     products: bool = False
     whole: PairCounts | None = None
+
+    # Sweeps of a chain for one of this learner: see `SharedLearner`.
+    pace: ClassVar[int] = 1
 
     def part_of(
         self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None, seed: int = 0
@@ -336,7 +344,9 @@ class _Growth:
     def _expand(self, node: Node, bits: BitArray | None) -> None:
         """Cut a node if that is accepted, and give it its children."""
         learner, layout, active = self.learner, node.pairs.layout, node.active
-        cuttable = np.flatnonzero(layout.sizes[active] > 1)
+        states = layout.sizes[active]
+        cells = states * layout.n_bits**2
+        cuttable = np.flatnonzero((states > 1) & ((states == 2) | (cells <= _MOST_BRANCH_CELLS)))
         if len(cuttable) == 0 or self._too_small(node):
             return
         gain = _NO_TABLE

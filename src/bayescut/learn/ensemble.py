@@ -7,6 +7,8 @@ Kinds of members, because none is best everywhere:
   full strength in some and less in others,
 * *shared* chains: the components of a chain have one structure, narrow or wide, and tables of their
   own (`bayescut.learn.shared`),
+* chains of *trees*: their components are the published networks, cuts over spanning trees without
+  a structure prior,
 * *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts.
 
 Every member leaves rows out (a chain one fold, a bag those not drawn), and the weight of each kind
@@ -28,10 +30,9 @@ from bayescut.circuit import Circuit
 from bayescut.circuit.build import mixture
 from bayescut.data.domains import Domains
 from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.mixture import StructuralEM
+from bayescut.learn.mixture import Learner, StructuralEM
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import RandomGain
-from bayescut.learn.shared import SharedLearner
 
 BAG = "bag"
 # A few weights are fitted: more rows than this would not make them any better.
@@ -194,7 +195,7 @@ class EnsembleLearner:
 
     Parameters
     ----------
-    chains : dict of NetworkLearner or SharedLearner
+    chains : dict of CutsetLearner, NetworkLearner or SharedLearner
         Learners of the components of chains, by the name of the kind.
     bags : NetworkLearner
         Learns bagged networks.
@@ -209,7 +210,7 @@ class EnsembleLearner:
         Threads.
     """
 
-    chains: dict[str, NetworkLearner | SharedLearner]
+    chains: dict[str, Learner]
     bags: NetworkLearner
     n_components: int
     n_burn: int

@@ -73,7 +73,9 @@ class KMeansStart:
             rng = np.random.default_rng([seed, 3])
             some = np.sort(rng.choice(n, max(most_rows, size), replace=False))
             means.set_params(max_iter=20)
-        weights = None if self.sample_weight is None else self.sample_weight[some]
+        weights = None
+        if self.sample_weight is not None:  # scikit-learn has them in float32
+            weights = self.sample_weight[some] / self.sample_weight.max()
         with warnings.catch_warnings():
             # Fewer distinct rows than clusters: the mixture simply gets fewer components.
             warnings.simplefilter("ignore", ConvergenceWarning)
