@@ -105,6 +105,8 @@ def test_explanations_are_exact(
     assert answer["assignment"] == {name: row[name] for name in row if name != "ill"}
     assert answer["exact"] is True
     text = command.ok("query", model, "MPE(age, 'home town' | ill=1, kids in {2, 4})")
+    assert "given the evidence, the whole row has probability" in text
+    assert "  the whole row has probability" in command.ok("query", model, "MPE(age)")
     assert f"= age={row['age']}, home town={row['home town']}\n" in text
 
 

@@ -455,7 +455,8 @@ class _Growth:
         """Cut a node on the column at a position of its layout."""
         score, layout = self.learner.score, node.pairs.layout
         node.cut = int(layout.columns[position])
-        node.log_weight = np.log(score.parameters(sizes, score.cut_ess(node.ess)))
+        with np.errstate(divide="ignore"):  # without smoothing, a state without rows is impossible
+            node.log_weight = np.log(score.parameters(sizes, score.cut_ess(node.ess)))
         column = self.codes[node.rows, node.cut]
         active = node.active[node.active != position]
         child_ess = score.child_ess(node.ess, len(sizes))
