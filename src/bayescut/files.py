@@ -555,6 +555,13 @@ def _write_stream(stream: Any, data: bytes) -> None:
         view = view[written:]
 
 
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Raise FileNotFoundError unless the folder of a file to be written exists."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", folder)
+
+
 def _write_file(path: str, data: bytes) -> None:
     # Through links: the file they point to is replaced, not the link.
     target = os.path.realpath(path)
@@ -566,9 +573,8 @@ def _write_file(path: str, data: bytes) -> None:
         with open(target, "wb", buffering=0) as stream:
             _write_stream(stream, data)
         return
+    check_folder(target)
     folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", folder)
     temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as stream:

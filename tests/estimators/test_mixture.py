@@ -169,8 +169,9 @@ def test_warm_start_goes_on(X):
     assert model.n_iter_ == 4
     whole = quiet(n_components=3, max_iter=4, tol=0.0, patience=99, assignment="sampled").fit(X)
     assert model.lower_bounds_ == whole.lower_bounds_
-    with pytest.raises(ValueError, match="n_components is now 5"):
+    with pytest.warns(UserWarning, match="n_components=5 is not used"):
         model.set_params(n_components=5).fit(X)
+    assert model.n_components_ == 3
 
 
 def test_validation_rows_need_something_to_choose(X):

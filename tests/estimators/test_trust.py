@@ -101,6 +101,9 @@ def test_messages_name_what_was_given(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such folder") as caught:
         bc.save(model, tmp_path / "none" / "model.bc")
     assert caught.value.filename == str(tmp_path / "none")
+    for start in (bc.CutsetMixture, bc.CutsetEnsemble):
+        with pytest.raises(FileNotFoundError, match="no such folder"):
+            start(checkpoint=tmp_path / "none" / "model.bc").fit([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="random_state cannot be used as a seed: 'x'"):
         model.sample(2, random_state="x")
     for n in (1.5, -1, True):

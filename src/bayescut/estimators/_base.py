@@ -26,7 +26,7 @@ from bayescut.data import (
 from bayescut.data.tables import is_frame
 from bayescut.estimators._validation import check_choice, check_size, check_weights, count_jobs
 from bayescut.exceptions import DataError, ModelFileError
-from bayescut.files import load
+from bayescut.files import check_folder, load
 
 
 class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -121,7 +121,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         -------
         float64 array of shape (n_rows,)
         """
-        return self.circuit_for_queries().log_likelihood(self._encode(X), n_jobs=self._threads())
+        return self._fitted_circuit().log_likelihood(self._encode(X), n_jobs=self._threads())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-probability of the rows of ``X``."""
@@ -144,7 +144,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         array or DataFrame of shape (n_samples * n_evidence_rows, n_columns)
             Draws for the first row of evidence come first. As `fit` was given.
         """
-        circuit = self.circuit_for_queries()
+        circuit = self._fitted_circuit()
         if isinstance(n_samples, bool) or not isinstance(n_samples, (int, np.integer)):
             raise ValueError(f"n_samples must be a whole number, got {n_samples!r}")
         if n_samples < 1:
@@ -206,9 +206,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             Probabilities of its states. If the model was fitted on a DataFrame: one DataFrame whose
             columns are pairs (column, label).
         """
-        probabilities = self.circuit_for_queries().marginals(
-            self._encode(X), n_jobs=self._threads()
-        )
+        probabilities = self._fitted_circuit().marginals(self._encode(X), n_jobs=self._threads())
         offsets = self.domains_.offsets
         if not self._from_frame:
             return np.split(probabilities, offsets[1:-1], axis=1)
@@ -240,7 +238,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         -------
         array or DataFrame, and a float64 array if asked for
         """
-        circuit = self.circuit_for_queries()
+        circuit = self._fitted_circuit()
         codes, value = circuit.mpe(self._encode(X), n_jobs=self._threads())
         table = self._decode(codes, getattr(X, "index", None))
         return (table, value) if return_log_likelihood else table
@@ -266,7 +264,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_choice("method", method, ("mpe", "mode", "sample"))
         if method == "mpe":
             return self.mpe(X)
-        circuit, codes = self.circuit_for_queries(), self._encode(X)
+        circuit, codes = self._fitted_circuit(), self._encode(X)
         if method == "sample":
             filled = circuit.sample_conditional(codes, random_state, n_jobs=self._threads())
         else:
@@ -281,7 +279,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---------------------------------------------------------------- translation
 
-    def circuit_for_queries(self) -> Circuit:
+    def _fitted_circuit(self) -> Circuit:
         """Return the fitted circuit, or raise scikit-learn's NotFittedError."""
         check_is_fitted(self, "circuit_")
         return self.circuit_
@@ -303,6 +301,11 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return decode(codes, self.domains_, index=index, as_frame=self._from_frame)
 
     # ---------------------------------------------------------------- checkpoints
+
+    def _begin_checkpoint(self, path: str | os.PathLike[str], *table: Any) -> None:
+        """See that there is a place for it, and note what it is made from."""
+        check_folder(path)
+        self._made_from = self._fingerprint(*table)
 
     def _fingerprint(self, *arrays: Any) -> str:
         """Digest of a table and of the settings that decide what is learned from it."""

@@ -187,7 +187,7 @@ class CutsetEnsemble(CircuitEstimator):
             codes = np.ascontiguousarray(codes[rows])
             weights = None if weights is None else weights[rows]
         if self.checkpoint is not None:
-            self._made_from = self._fingerprint(codes, weights)
+            self._begin_checkpoint(self.checkpoint, codes, weights)
         learner = self._ensemble_learner(codes)
         clusters = KMeansStart(codes, domains.n_states, weights)
         pool, seed = self._resume(len(codes), [*learner.chains, BAG])

@@ -129,8 +129,6 @@ class CutsetMixture(CircuitEstimator):
     _may_change = (
         *CircuitEstimator._may_change, "max_iter", "patience", "tol", "warm_start",
     )  # fmt: skip
-    # The number of components of the previous fit, as asked for.
-    _asked: int | Sequence[int] | None = None
 
     lower_bounds_: list[float]
     converged_: bool
@@ -251,7 +249,7 @@ class CutsetMixture(CircuitEstimator):
                 self._valid, domains, allow_missing=False, estimator_name=type(self).__name__
             )
         if self.checkpoint is not None:
-            self._made_from = self._fingerprint(codes, sample_weight, valid)
+            self._begin_checkpoint(self.checkpoint, codes, sample_weight, valid)
         resumed = self._resume(domains)
         chosen = None
         if resumed is None:
@@ -262,7 +260,6 @@ class CutsetMixture(CircuitEstimator):
             codes = np.vstack([codes, valid])
             if sample_weight is not None:
                 sample_weight = np.concatenate([sample_weight, np.ones(len(valid))])
-        self._asked = self.n_components
         return self._run(sizes[0], job, codes, domains, sample_weight, seed, chosen, resumed)
 
     def _sizes_to_try(self) -> list[int]:
@@ -427,10 +424,12 @@ class CutsetMixture(CircuitEstimator):
             other = self._load_checkpoint(self.checkpoint)
         elif self.warm_start and hasattr(self, "circuit_") and hasattr(self, "lower_bounds_"):
             other = self
-            if self._asked not in (None, self.n_components):
-                raise ValueError(
+            if isinstance(self.n_components, int) and self.n_components != self.n_components_:
+                warnings.warn(
                     f"warm_start goes on with the {self.n_components_} components of the previous "
-                    f"fit, but n_components is now {self.n_components!r}"
+                    f"fit; n_components={self.n_components} is not used",
+                    UserWarning,
+                    stacklevel=5,
                 )
         else:
             return None
