@@ -125,7 +125,7 @@ def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> Non
         X = np.ascontiguousarray(learning_rows(data)[:rows])
         domains = Domains.binary(X.shape[1])
         job = bc.CutsetMixture(theirs.components)._job()
-        labels = KMeansStart(X, domains.n_states).labels(theirs.components, 0)
+        labels = KMeansStart(X, domains.n_states, theirs.components).labels(theirs.components, 0)
         best = first = bound = processor = np.inf
         for repetition in range(REPETITIONS + 1):  # the first one compiles
             start, cpu = time.perf_counter(), time.process_time()

@@ -189,7 +189,7 @@ class CutsetEnsemble(CircuitEstimator):
         if self.checkpoint is not None:
             self._begin_checkpoint(self.checkpoint, codes, weights)
         learner = self._ensemble_learner(codes)
-        clusters = KMeansStart(codes, domains.n_states, weights)
+        clusters = KMeansStart(codes, domains.n_states, learner.n_components, weights)
         pool, seed = self._resume(len(codes), [*learner.chains, BAG])
         save_at = math.inf if self.checkpoint is None else -math.inf
         n_sweeps = n_chains * (learner.n_burn + learner.n_keep)

@@ -63,9 +63,10 @@ class CutsetMixture(CircuitEstimator):
     patience : int, default=3
         Idle steps in a row that end the run.
     n_init : int, default=1
-        Number of starts, each from k-means among the 30 leading principal components of the rows
-        (all columns if there are no more). The best result is kept: that of the largest training
-        log-likelihood, or of the best on held-out rows if ``n_components`` is a list.
+        Number of starts, each from k-means among the leading principal components of the rows (30,
+        or one for every five components; all columns if there are no more). The best result is
+        kept: that of the largest training log-likelihood, or of the best on held-out rows if
+        ``n_components`` is a list.
     validation_fraction : float, default=0.1
         Part of the rows held out to choose from a list of ``n_components``, unless `fit` is given
         ``X_valid``.
@@ -313,7 +314,7 @@ class CutsetMixture(CircuitEstimator):
                 held_weights = sample_weight[order[:n_valid]]
                 sample_weight = sample_weight[order[n_valid:]]
         em = job(train, domains, sample_weight, seed=seed)
-        clusters = KMeansStart(train, domains.n_states, sample_weight)
+        clusters = KMeansStart(train, domains.n_states, max(sizes), sample_weight)
         best: tuple[float, Circuit] | None = None
         total = len(sizes) * self.n_init * (self.max_iter + 1)
         with progress(f"{type(self).__name__}: choosing", total, self.verbose) as advance:
@@ -363,7 +364,7 @@ class CutsetMixture(CircuitEstimator):
                 done = done[:-1]  # the last step is looked at again
             em = job(codes, domains, sample_weight, seed=seed)
             if chosen is None:
-                clusters = KMeansStart(codes, domains.n_states, sample_weight)
+                clusters = KMeansStart(codes, domains.n_states, size, sample_weight)
             for start in range(starts):
                 if chosen is None:
                     circuit = em.start(clusters.labels(size, seed + start))
