@@ -118,9 +118,9 @@ class CutsetEnsemble(CircuitEstimator):
     --------
     >>> from bayescut import CutsetEnsemble
     >>> X = [[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]] * 30
-    >>> model = CutsetEnsemble(n_chains=4, n_bags=2, random_state=0).fit(X)
+    >>> model = CutsetEnsemble(n_chains=5, n_bags=2, random_state=0).fit(X)
     >>> model.n_members_
-    {'chain 1': 1, 'chain 0.5': 1, 'shared 1': 1, 'shared 8': 1, 'bag': 2}
+    {'chain 1': 1, 'chain 0.5': 1, 'shared 1': 1, 'shared 8': 1, 'trees': 1, 'bag': 2}
     """
 
     _state_names = ("structure_score_", "n_members_", "kind_weights_", "seed_")

@@ -96,6 +96,12 @@ def restrict(prior: FloatArray, whole: BitLayout, part: BitLayout) -> FloatArray
 
 
 @inner
+def pseudo_rows(n, rate):
+    """Rows of the prior in a node; one without rows of its own has the tables of all rows."""
+    return rate * n if n > 0 else 1.0
+
+
+@inner
 def single_cell(counts, n, ptr, v, x):
     """Count of state ``x`` of column ``v``."""
     if x > 0:
@@ -135,7 +141,7 @@ def shrunken_tables(counts, n, sizes, ptr, order, parent, prior, rate):
     Counts and prior are added cell by cell: a cell that no row fills weighs 1e-9 or less, which
     would drown in the rounding of sums found by subtraction.
     """
-    a = rate * n
+    a = pseudo_rows(n, rate)
     total = 0
     for t in range(order.shape[0]):
         v = order[t]
@@ -186,7 +192,7 @@ def judge_shrunken(counts, n, sizes, ptr, active, parent, prior, rate):
 @inner
 def information(counts, n, sizes, ptr, u, v, prior, rate):
     """Mutual information of the shrunken table of two columns."""
-    a = rate * n
+    a = pseudo_rows(n, rate)
     total = 0.0
     for x in range(sizes[u]):
         p_u = single_cell(counts, n, ptr, u, x) + a * single_cell(prior, 1.0, ptr, u, x)
@@ -201,7 +207,7 @@ def information(counts, n, sizes, ptr, u, v, prior, rate):
 @kernel
 def fit_shrunken(rule, counts, n, sizes, ptr, active, parent, order):
     """Write the best tree over shrunken tables into ``parent`` and ``order``; return its score."""
-    a = rule.rate * n
+    a = pseudo_rows(n, rule.rate)
     shrunken = np.empty(counts.shape)
     for b in range(counts.shape[0]):
         for c in range(counts.shape[1]):
@@ -209,7 +215,7 @@ def fit_shrunken(rule, counts, n, sizes, ptr, active, parent, order):
     by_information = TreeRule(rule.choose, rule.choose, True, 0.0, 0.0, 0.0)
     no_table = np.empty(0)
     grow_tree(by_information, shrunken, n + a, sizes, ptr, active, 0.0, no_table, parent, order)
-    if rule.forest:
+    if rule.forest and n > 0:
         least = math.log(n) / (2.0 * n)
         for t in range(active.shape[0]):
             v = active[t]
