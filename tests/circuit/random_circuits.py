@@ -60,6 +60,8 @@ class Maker:
             )
         if kind == "decision":
             rest = [u for u in scope if u != v]
+            if k > 2 and rng.random() < 0.5:
+                return self.grouped(v, k, rest, depth)
             children = [self.node(rest, depth - 1) for _ in range(k)]
             return build.decision(v, probabilities(rng, k), *children)
         if kind == "product":
@@ -72,8 +74,48 @@ class Maker:
         children = [self.node(scope, depth - 1) for _ in range(n)]
         return build.weighted_sum(probabilities(rng, n), *children)
 
-    def junction(self, scope: list[int], width: int | None = None) -> build.Node:
+    def grouped(self, v: int, k: int, rest: list[int], depth: int) -> build.Node:
+        """A decision with a branch for every set of states, some states in none."""
         rng = self.rng
+        group = rng.integers(-1, 2, size=k)
+        group[rng.integers(k)] = 0
+        branches = [np.flatnonzero(group == g).tolist() for g in range(2)]
+        branches = [states for states in branches if states]
+        children = []
+        for states in branches:
+            if len(states) == 1:
+                children.append(self.node(rest, depth - 1))
+                continue
+            local = np.full(k, -1)
+            local[states] = np.arange(len(states))
+            view = build.View(local.tolist())
+            if rng.random() < 0.5:
+                own = build.categorical(v, probabilities(rng, len(states)), view)
+                children.append(build.product(own, self.node(rest, depth - 1)))
+            else:
+                children.append(self.junction([v, *rest], views={v: view}))
+        return build.decision(v, probabilities(rng, len(branches)), *children, branches=branches)
+
+    def view(self, v: int) -> build.View:
+        """States of v in groups, and some that are impossible."""
+        rng, k = self.rng, self.n_states[v]
+        n = int(rng.integers(1, k + 1))
+        local = np.concatenate([np.arange(n), rng.integers(0, n, size=k - n)])
+        rng.shuffle(local)
+        share = rng.random(k) + 0.1
+        share /= np.bincount(local, weights=share)[local]
+        return build.View(local.tolist(), share.tolist())
+
+    def junction(
+        self,
+        scope: list[int],
+        width: int | None = None,
+        views: dict[int, build.View] | None = None,
+    ) -> build.Node:
+        rng = self.rng
+        views = dict(views or {})
+        parent_views: dict[tuple[int, int], build.View] = {}
+        with_views = bool(views) or rng.random() < 0.3
         width = int(rng.integers(0, 5)) if width is None else width
         scopes: list[list[int]] = []
         families = []
@@ -83,10 +125,21 @@ class Maker:
                 host = scopes[rng.integers(len(scopes))]
                 n = int(rng.integers(0, min(width, len(host)) + 1))
                 parents = rng.permutation(host)[:n].tolist()
-            shape = [self.n_states[u] for u in (*parents, v)]
+            shape = []
+            for u in parents:
+                # What the host sees, or groups of what it sees if that is every state.
+                seen = parent_views.get((host[-1], u)) if u != host[-1] else views.get(u)
+                if seen is None and with_views and rng.random() < 0.3:
+                    seen = self.view(u)
+                if seen is not None:
+                    parent_views[v, u] = seen
+                shape.append(self.n_states[u] if seen is None else max(seen.local) + 1)
+            if with_views and v not in views and rng.random() < 0.3:
+                views[v] = self.view(v)
+            shape.append(self.n_states[v] if v not in views else max(views[v].local) + 1)
             families.append((v, parents, probabilities(rng, *shape)))
             scopes.append([*parents, v])
-        return build.junction(families)
+        return build.junction(families, views, parent_views)
 
 
 def random_circuit(seed: int, deterministic: bool = False) -> Circuit:

@@ -24,7 +24,7 @@ def flow_by_deletion(circuit: Circuit, name: str, codes: np.ndarray) -> np.ndarr
     posterior probability that θ is used is bθ / p = 1 − a / p.
     """
     every = Worlds(circuit)
-    rows = worlds(circuit)[every.agree(codes)]
+    rows = worlds(circuit)[every.agree(codes) > 0]
     arrays = circuit.arrays()
     total = sum(probability(circuit, row) for row in rows)
     flows = []
@@ -32,7 +32,11 @@ def flow_by_deletion(circuit: Circuit, name: str, codes: np.ndarray) -> np.ndarr
         without = arrays[name].copy()
         without[i] = -np.inf
         changed = SimpleNamespace(
-            **(arrays | {name: without}), domains=circuit.domains, n_nodes=circuit.n_nodes
+            **(arrays | {name: without}),
+            domains=circuit.domains,
+            n_nodes=circuit.n_nodes,
+            fam_states=circuit.fam_states,
+            fam_parent_states=circuit.fam_parent_states,
         )
         flows.append(1 - sum(probability(changed, row) for row in rows) / total)
     return np.array(flows)
@@ -99,17 +103,17 @@ def test_flows_do_not_depend_on_threads() -> None:
     assert_allclose(one.edges.sum(), weights.sum())
 
 
-def test_gaussian_statistics() -> None:
+def test_statistics_of_continuous_inputs() -> None:
     rng = np.random.default_rng(0)
     # Far from zero: sums of squares would lose the variance.
     x = 1e8 + rng.normal(size=10000)
     circuit = build.circuit(build.gaussian(0, 0.0, 1.0), [0])
-    weight, mean, squares = circuit.flows(x[:, None]).gaussian[0]
+    weight, mean, squares = circuit.flows(x[:, None]).continuous[0]
     assert weight == len(x)
     assert_allclose(mean, x.mean(), rtol=1e-14)
     assert_allclose(squares, ((x - x.mean()) ** 2).sum(), rtol=1e-7)
     # A value that is missing counts as its distribution.
-    weight, mean, squares = circuit.flows(np.array([[2.0], [np.nan]])).gaussian[0]
+    weight, mean, squares = circuit.flows(np.array([[2.0], [np.nan]])).continuous[0]
     assert (weight, mean) == (2.0, 1.0)
     assert_allclose(squares, 2.0 + 1.0)
 

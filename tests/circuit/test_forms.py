@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,10 +19,8 @@ from tests.circuit.random_circuits import (
     seeds,
 )
 
-from bayescut.circuit import Circuit, _plan, build
-from bayescut.circuit._batches import read_evidence
-from bayescut.circuit._plan import MIN_PAIRS, TREE
-from bayescut.circuit.queries import _complete, _complete_from
+from bayescut.circuit import Circuit, Evidence, _passes, _plan, build
+from bayescut.circuit._plan import N_LANES, TREE
 from bayescut.exceptions import CircuitError, ZeroProbabilityError
 
 few = settings(max_examples=80, deadline=None)
@@ -32,18 +31,15 @@ few = settings(max_examples=80, deadline=None)
 def test_expansion_is_the_same_function(case: Case) -> None:
     circuit, expanded = case.circuit, case.circuit.expand()
     assert set(expanded.kind) <= {0, 2, 3, 4}
-    assert expanded.n_parameters >= 0
     for masks in (None, case.allowed):
-        before = circuit.log_likelihood(case.codes, masks)
-        assert_allclose(expanded.log_likelihood(case.codes, masks), before, rtol=1e-9, atol=1e-12)
+        before = circuit.log_likelihood(Evidence(case.codes, masks))
+        after = expanded.log_likelihood(Evidence(case.codes, masks))
+        assert_allclose(after, before, rtol=1e-9, atol=1e-12)
         rows = np.isfinite(before)
-        codes = case.codes[rows]
-        masks = None if masks is None else masks[rows]
-        assert_allclose(
-            expanded.marginals(codes, masks), circuit.marginals(codes, masks), atol=1e-9
-        )
+        given = Evidence(case.codes[rows], None if masks is None else masks[rows])
+        assert_allclose(expanded.marginals(given), circuit.marginals(given), atol=1e-9)
         if circuit.properties.deterministic:
-            found, expected = expanded.mpe(codes, masks)[1], circuit.mpe(codes, masks)[1]
+            found, expected = expanded.mpe(given)[1], circuit.mpe(given)[1]
             assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     # An expanded circuit expands into itself.
     assert expanded.expand().n_nodes == expanded.n_nodes
@@ -169,7 +165,7 @@ def test_threads_and_batches_never_change_an_answer() -> None:
                 assert_array_equal(query(codes[part], 2), once[part], err_msg=name)
 
 
-def test_components_of_a_mixture_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_of_a_mixture_and_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, codes = big_networks()
     weights = np.array([0.3, 0.7 - 1e-30, 1e-30, 0.0])  # one counts next to nothing, one nothing
     circuit = build.mixture(weights, parts)
@@ -180,18 +176,12 @@ def test_components_of_a_mixture_take_turns(monkeypatch: pytest.MonkeyPatch) -> 
     shares = np.exp(values - np.logaddexp.reduce(values))
     naive = sum(s[:, None] * part.marginals(codes) for s, part in zip(shares, parts, strict=True))
     in_turns = circuit.marginals(codes)
+    drawn = circuit.sample_conditional(codes, 1)
     assert_allclose(in_turns, naive, atol=1e-14)
-    monkeypatch.setattr("bayescut.circuit.queries.MIN_PAIRS", 10**9)
-    assert_allclose(circuit.marginals(codes), in_turns, atol=1e-14)
-
-    # From the root down, the same draws and choices are made.
-    evidence = read_evidence(circuit, codes)
-    seeds = np.random.default_rng(5).integers(2**64, size=len(codes), dtype=np.uint64)
-    roots = np.full(len(codes), circuit.root)
-    for maximise in (False, True):
-        found = _complete(circuit, evidence, maximise, seeds, 1)[0]
-        whole = _complete_from(circuit, evidence, roots, maximise, seeds, 1)[0]
-        assert_array_equal(found, whole)
+    # Smaller blocks of rows are the same rows.
+    monkeypatch.setattr(_passes, "MAX_ROWS", 64)
+    assert_array_equal(circuit.marginals(codes), in_turns)
+    assert_array_equal(circuit.sample_conditional(codes, 1), drawn)
     blank = np.full((300, 20), 255, dtype=np.uint8)
     drawn = circuit.sample(300, 1)
     assert_array_equal(circuit.sample_conditional(np.vstack([blank, codes[:1]]), 1)[:300], drawn)
@@ -223,7 +213,7 @@ def test_complete_rows_are_looked_up_together(n: int) -> None:
         assert_array_equal(beside[:-1], found)
 
 
-def test_rows_that_need_more_leaves_than_fit_at_once() -> None:
+def test_rows_that_need_many_leaves() -> None:
     rng = np.random.default_rng(0)
 
     def network(variables: list[int], depth: int) -> build.Node:
@@ -234,7 +224,6 @@ def test_rows_that_need_more_leaves_than_fit_at_once() -> None:
         return build.decision(variables[0], rng.dirichlet([1, 1]), *children)
 
     circuit = build.circuit(network(list(range(9)), 7), [2] * 9)
-    assert circuit.sizes.leaves * 256 > 3 * MIN_PAIRS
     codes = rng.integers(0, 2, size=(700, 9)).astype(np.uint8)
     codes[:, :7][rng.random((700, 7)) < 0.9] = 255
     alone = [circuit.log_likelihood(row[None])[0] for row in codes[:40]]
@@ -270,13 +259,13 @@ def test_large_and_small_leaves_answer_alike(
         by_row = build.circuit(leaf, maker.n_states)
         codes = by_row.sample(300, 1)
         codes[rng.random(codes.shape) < np.linspace(0, 1, 300)[:, None]] = 255
-        assert by_row.sizes.dense_cells == 0
+        assert by_row._passes.sizes.dense_cells == 0
         found = by_row.log_likelihood(codes), by_row.marginals(codes), by_row.mpe(codes)[1]
         tables = by_row.flows(codes).tables
         monkeypatch.undo()
-        assert in_lanes.sizes.dense_cells > 0
+        assert in_lanes._passes.sizes.dense_cells > 0
         if width <= 1:
-            assert in_lanes.plan.node[0, TREE] == (max(n_states) == 2)
+            assert in_lanes._passes.plan.leaves.node[0, TREE] == (max(n_states) == 2)
         assert_allclose(in_lanes.log_likelihood(codes), found[0], rtol=1e-12, atol=1e-12)
         assert_allclose(in_lanes.marginals(codes), found[1], atol=1e-12)
         assert_allclose(in_lanes.mpe(codes)[1], found[2], rtol=1e-12, atol=1e-12)
@@ -291,7 +280,7 @@ def test_copies_are_equal() -> None:
         assert_array_equal(other.log_likelihood(codes), before)
     assert circuit != build.mixture([0.5, 0.5], [circuit, circuit])
     assert circuit != 3
-    assert "plan" not in pickle.loads(pickle.dumps(circuit)).__dict__
+    assert "_passes" not in pickle.loads(pickle.dumps(circuit)).__dict__
 
 
 def test_arrays_are_read_only_and_the_callers_arrays_are_not_touched() -> None:
@@ -306,15 +295,79 @@ def test_arrays_are_read_only_and_the_callers_arrays_are_not_touched() -> None:
     assert other == circuit
 
 
-def test_mixtures_are_evaluated_in_slabs_of_rows(monkeypatch):
+@pytest.mark.parametrize("n_states", [[2, 3, 2, 4, 2], [2] * 5])
+@pytest.mark.parametrize("width", [0, 1, 3])
+def test_leaves_of_one_structure_are_evaluated_together(
+    monkeypatch: pytest.MonkeyPatch, n_states: list[int], width: int
+) -> None:
+    rng = np.random.default_rng(width)
+    maker = Maker(rng, n_states, deterministic=True)
+    one = build.circuit(maker.junction(list(range(5)), width), n_states)
+    leaves = []
+    for _ in range(11):
+        tables = [
+            np.log(rng.dirichlet(np.ones(k), size=(end - begin) // k)).ravel()
+            for begin, end, k in zip(
+                one.fam_table_ptr[:-1], one.fam_table_ptr[1:], one.fam_states, strict=True
+            )
+        ]
+        leaves.append(replace(one, fam_table=np.concatenate(tables)))
+    other = build.circuit(
+        build.independent([rng.dirichlet(np.ones(k)) for k in n_states]), n_states
+    )
+    weights = rng.dirichlet(np.ones(12))
+    stacked = build.mixture(weights, [*leaves, other])
+    monkeypatch.setattr(_plan, "MIN_STACK", 10**6)
+    alone = build.mixture(weights, [*leaves, other])
+    codes = alone.sample(300, 1)
+    codes[100:][rng.random((200, 5)) < np.linspace(0, 1, 200)[:, None]] = 255
+    masks = rng.random((300, sum(n_states))) < 0.8
+    expected = alone.log_likelihood(codes), alone.marginals(codes), alone.flows(codes)
+    best = alone.mpe(codes)[1]
+    masked = alone.log_likelihood(Evidence(codes, masks))
+    shares = alone.responsibilities(codes).shares
+    assert alone._passes.plan.leaves.node[:, N_LANES].max() == 1
+    monkeypatch.undo()
+    assert stacked._passes.plan.leaves.node[:, N_LANES].max() == 11
+    assert_allclose(stacked.log_likelihood(codes), expected[0], rtol=1e-12, atol=1e-14)
+    assert_allclose(stacked.marginals(codes), expected[1], atol=1e-12)
+    found = stacked.flows(codes)
+    assert_allclose(found.tables, expected[2].tables, rtol=1e-9, atol=1e-12)
+    assert_allclose(found.edges, expected[2].edges, rtol=1e-9)
+    assert_allclose(stacked.mpe(codes)[1], best, rtol=1e-12, atol=1e-14)
+    assert_allclose(stacked.log_likelihood(Evidence(codes, masks)), masked, rtol=1e-12, atol=1e-14)
+    assert_allclose(stacked.responsibilities(codes).shares, shares, rtol=1e-9)
+    assert_array_equal(
+        [stacked.log_likelihood(row[None])[0] for row in codes[:150]],
+        stacked.log_likelihood(codes)[:150],
+    )
+    drawn = stacked.sample_conditional(codes, 0)
+    assert np.all((codes == 255) | (drawn == codes))
+    marginals = np.zeros(sum(n_states))
+    many = stacked.sample(20_000, 0)
+    for v, offset in enumerate(stacked.domains.offsets[:-1]):
+        share = np.bincount(many[:, v], minlength=n_states[v]) / len(many)
+        marginals[offset : offset + n_states[v]] = share
+    blank = np.full((1, 5), 255, dtype=np.uint8)
+    assert_allclose(marginals, stacked.marginals(blank)[0], atol=0.02)
+
+
+def test_long_leaves_in_stacks_fall_back_to_logs() -> None:
+    # 1500 observed children of a missing hub: no number of a message fits a double.
     rng = np.random.default_rng(0)
-    coins = [build.circuit(build.categorical(0, [p, 1 - p]), [2]) for p in rng.random(5)]
-    circuit = build.mixture(rng.dirichlet(np.ones(5)), coins)
-    codes = rng.integers(0, 2, size=(37, 1)).astype(np.uint8)
-    allowed = rng.random((37, 2)) < 0.7
-    whole = circuit.log_likelihood(codes)
-    masked = circuit.log_likelihood(np.full((37, 1), 255, dtype=np.uint8), allowed)
-    monkeypatch.setattr("bayescut.circuit.queries._MOST_VALUES", 20)
-    np.testing.assert_array_equal(circuit.log_likelihood(codes), whole)
-    again = circuit.log_likelihood(np.full((37, 1), 255, dtype=np.uint8), allowed)
-    np.testing.assert_array_equal(again, masked)
+    n = 1500
+    trees = []
+    for _ in range(9):
+        tables = [rng.dirichlet([1, 1])] + [rng.dirichlet([1, 1], size=2) for _ in range(n)]
+        trees.append(build.circuit(build.chow_liu([-1] + [0] * n, tables), [2] * (n + 1)))
+    circuit = build.mixture(np.full(9, 1 / 9), trees)
+    codes = rng.integers(0, 2, size=(3, n + 1)).astype(np.uint8)
+    codes[:, 0] = 255
+    codes[:, 5] = 255
+    expected = np.logaddexp.reduce([t.log_likelihood(codes) for t in trees]) - np.log(9)
+    assert_allclose(circuit.log_likelihood(codes), expected, rtol=1e-12)
+    shares = circuit.responsibilities(codes).shares
+    parts = np.array([t.marginals(codes) for t in trees])
+    assert_allclose(circuit.marginals(codes), np.einsum("rk,krs->rs", shares, parts), atol=1e-9)
+    assert_allclose(circuit.mpe(codes)[1], circuit.log_likelihood(circuit.mpe(codes)[0]))
+    assert np.all(circuit.sample_conditional(codes, 0) != 255)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from bayescut.circuit import Circuit, build
+from bayescut.circuit import Circuit, Evidence, build
 from bayescut.exceptions import DataError
 
 nan = float("nan")
@@ -35,7 +35,7 @@ def test_log_likelihood(circuit: Circuit) -> None:
     assert_allclose(np.exp(found), expected)
     codes = np.array([[1, 0, 2], [255, 0, 2]], dtype=np.uint8)
     values = np.array([[nan, 0.5, nan]] * 2)
-    assert_allclose(circuit.log_likelihood(codes, values=values), found[:2])
+    assert_allclose(circuit.log_likelihood(Evidence(codes, values=values)), found[:2])
 
 
 def test_posteriors(circuit: Circuit) -> None:
@@ -98,6 +98,6 @@ def test_tables_are_checked(circuit: Circuit) -> None:
     with pytest.raises(DataError, match="values"):
         circuit.log_likelihood(np.zeros((1, 3), dtype=np.uint8))
     with pytest.raises(DataError, match="shape"):
-        circuit.log_likelihood(np.zeros((1, 3), dtype=np.uint8), values=np.zeros((1, 2)))
+        circuit.log_likelihood(Evidence(np.zeros((1, 3), dtype=np.uint8), values=np.zeros((1, 2))))
     with pytest.raises(DataError, match="continuous"):
         circuit.expectation([[nan, nan, nan]], {1: [1.0]})

@@ -15,7 +15,7 @@ from tests.circuit.random_circuits import (
 )
 from tests.oracle.worlds import Worlds
 
-from bayescut.circuit import build
+from bayescut.circuit import Evidence, build
 from bayescut.exceptions import DataError, ZeroProbabilityError
 
 nan = float("nan")
@@ -67,12 +67,52 @@ def test_set_valued_evidence(case: Case) -> None:
         log((every.p * every.agree(codes, mask)).sum())
         for codes, mask in zip(case.codes, case.allowed, strict=True)
     ]
-    found = case.circuit.log_likelihood(case.codes, case.allowed)
+    found = case.circuit.log_likelihood(Evidence(case.codes, case.allowed))
     assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     # One mask for all rows.
     expected = [log((every.p * every.agree(codes, case.allowed[0])).sum()) for codes in case.codes]
-    found = case.circuit.log_likelihood(case.codes, case.allowed[0])
+    found = case.circuit.log_likelihood(Evidence(case.codes, case.allowed[0]))
     assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@few
+@given(cases)
+def test_soft_evidence(case: Case) -> None:
+    every = Worlds(case.circuit)
+    rng = np.random.default_rng(len(every.p))
+    weights = case.allowed * rng.random(case.allowed.shape)
+    expected = [
+        (every.p * every.agree(codes, w)).sum()
+        for codes, w in zip(case.codes, weights, strict=True)
+    ]
+    found = case.circuit.log_likelihood(Evidence(case.codes, weights))
+    assert_allclose(np.exp(found), expected, rtol=1e-9, atol=1e-300)
+    rows = np.flatnonzero(np.array(expected) > 0)
+    posterior = [every.posterior(case.codes[r], weights[r]) for r in rows]
+    given = Evidence(case.codes[rows], weights[rows])
+    found = case.circuit.marginals(given)
+    expected = np.array([every.marginals(p) for p in posterior]).reshape(found.shape)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    drawn = case.circuit.sample_conditional(given, 0)
+    index = np.ravel_multi_index(tuple(drawn.T), tuple(case.circuit.domains.n_states))
+    assert all(p[i] > 0 for p, i in zip(posterior, index, strict=True))
+
+
+@few
+@given(cases)
+def test_responsibilities(case: Case) -> None:
+    circuit = case.circuit
+    shares, value = circuit.responsibilities(case.codes)
+    np.testing.assert_array_equal(value, circuit.log_likelihood(case.codes))
+    possible = value > -np.inf
+    assert_allclose(shares[possible].sum(axis=1), 1.0, rtol=1e-12)
+    assert np.all(np.isnan(shares[~possible]))
+    if circuit.kind[-1] == 0:
+        begin, end = circuit.child_ptr[-2:]
+        parts = circuit.node_log_likelihood(case.codes, circuit.child[begin:end])
+        expected = np.exp(parts[possible] + circuit.log_weight[begin:end])
+        expected /= expected.sum(axis=1, keepdims=True)
+        assert_allclose(shares[possible], expected, rtol=1e-9, atol=1e-12)
 
 
 @few
@@ -112,7 +152,7 @@ def test_marginals(case: Case) -> None:
         rows = possible(case, masked)
         index = [r for r, _ in rows]
         masks = case.allowed[index] if masked else None
-        found = case.circuit.marginals(case.codes[index], masks)
+        found = case.circuit.marginals(Evidence(case.codes[index], masks))
         expected = np.array([every.marginals(posterior) for _, posterior in rows])
         assert_allclose(found, expected.reshape(found.shape), rtol=1e-9, atol=1e-12)
 
@@ -148,7 +188,7 @@ def test_mpe_is_exact_on_deterministic_circuits(case: Case) -> None:
     for masked in (False, True):
         for r, posterior in possible(case, masked):
             mask = case.allowed[r] if masked else None
-            rows, value = case.circuit.mpe(case.codes[r : r + 1], mask)
+            rows, value = case.circuit.mpe(Evidence(case.codes[r : r + 1], mask))
             best = (every.p * (posterior > 0)).max()
             assert_allclose(value, np.log(best), rtol=1e-9, atol=1e-12)
             world = np.flatnonzero((every.rows == rows[0]).all(axis=1))[0]
@@ -161,7 +201,7 @@ def test_mpe_is_exact_on_deterministic_circuits(case: Case) -> None:
 def test_mpe_agrees_with_the_evidence_and_states_its_true_value(case: Case) -> None:
     every = Worlds(case.circuit)
     for r, posterior in possible(case, True):
-        rows, value = case.circuit.mpe(case.codes[r : r + 1], case.allowed[r])
+        rows, value = case.circuit.mpe(Evidence(case.codes[r : r + 1], case.allowed[r]))
         world = np.flatnonzero((every.rows == rows[0]).all(axis=1))[0]
         assert posterior[world] > 0
         assert_allclose(value, np.log(every.p[world]), rtol=1e-9, atol=1e-12)
@@ -225,9 +265,9 @@ def test_impossible_evidence() -> None:
         circuit.conditional_log_likelihood(codes[:1], codes)
     # No state is allowed at all.
     nothing = np.zeros(4, dtype=bool)
-    assert np.all(circuit.log_likelihood(codes, nothing) == -np.inf)
+    assert np.all(circuit.log_likelihood(Evidence(codes, nothing)) == -np.inf)
     with pytest.raises(ZeroProbabilityError, match="row 0 "):
-        circuit.marginals(codes, nothing)
+        circuit.marginals(Evidence(codes, nothing))
 
 
 def test_a_query_that_contradicts_its_evidence_is_impossible() -> None:
@@ -249,7 +289,9 @@ def test_conditionals_of_one_row_against_many_and_under_masks() -> None:
         (every.p * every.agree(row, mask)).sum() for row, mask in zip(codes, masks, strict=True)
     ]
     assert min(given) > 0
-    found = circuit.conditional_log_likelihood(codes, blank, masks)
+    found = circuit.conditional_log_likelihood(
+        codes, Evidence(np.repeat(blank, len(masks), axis=0), masks)
+    )
     assert_allclose(np.exp(found), np.divide(joint, given), atol=1e-9)
     wide = codes.astype(np.uint16)
     wide[codes == 255] = 65535
@@ -265,8 +307,16 @@ def test_rows_are_checked() -> None:
         circuit.log_likelihood(np.array([[0, 4], [2, 4]], dtype=np.uint8))
     with pytest.raises(DataError, match="2 columns"):
         circuit.log_likelihood(np.zeros((3, 4), dtype=np.uint8))
-    with pytest.raises(DataError, match="allowed"):
-        circuit.log_likelihood(np.zeros((3, 2), dtype=np.uint8), np.ones(5, dtype=bool))
+    rows = np.zeros((3, 2), dtype=np.uint8)
+    for weights in (np.ones(5), np.full(7, 2.0), np.full(7, nan), np.full(7, -0.5), ["a"] * 7):
+        with pytest.raises(DataError, match="weights"):
+            circuit.log_likelihood(Evidence(rows, weights))
+    for wrong in ([["a", "b"]], [[0.5, 1]], [[0, 7]], [[0j, 1]]):
+        with pytest.raises(DataError, match="code"):
+            circuit.log_likelihood(wrong)
+    for nodes in ([0.5], ["a"], [True], [[0]]):
+        with pytest.raises(ValueError, match="nodes"):
+            circuit.node_log_likelihood(rows, nodes)
     with pytest.raises(ValueError, match="nodes"):
         circuit.node_log_likelihood(np.zeros((3, 2), dtype=np.uint8), [1])
     assert circuit.log_likelihood(np.zeros((0, 2), dtype=np.uint8)).shape == (0,)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from bayescut.circuit import Circuit, build
+from bayescut.circuit import Circuit, Evidence, build
 
 N = 2000
 
@@ -113,7 +113,7 @@ def test_a_state_that_underflows_may_still_be_the_only_possible_one() -> None:
     allowed = np.ones(2 * row.shape[1], dtype=bool)
     allowed[0] = False
     expected = np.log(0.5) + 2000 * np.log(1 / 11)
-    assert_allclose(circuit.log_likelihood(row, allowed), expected, rtol=1e-12)
+    assert_allclose(circuit.log_likelihood(Evidence(row, allowed)), expected, rtol=1e-12)
     # The same by a leaf below the hub that excludes state 0.
     tables = [
         [0.5, 0.5],

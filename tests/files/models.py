@@ -36,7 +36,7 @@ def arrays_of_every_kind() -> dict[str, np.ndarray]:
         (3, 2, 0, [], [], []),  # 6 indicator
         (3, 2, 1, [], [], []),  # 7 indicator
         (0, -1, -1, [6, 7], [0.3, 0.7], []),  # 8 sum
-        (4, 1, -1, [], [], [0.5, 0.5, 0.0]),  # 9 categorical
+        (4, 1, -1, [], [], [0.5, 0.5]),  # 9 categorical, seen through a view
         (2, -1, -1, [5, 8, 9, 0], [1, 1, 1, 1], []),  # 10 product
         (0, -1, -1, [4, 10], [0.9, 0.1], []),  # 11 sum, the root
     ]
@@ -73,6 +73,14 @@ def arrays_of_every_kind() -> dict[str, np.ndarray]:
             "fam_parent": flat(parents, np.int32),
             "fam_table_ptr": ends([len(t) for t in tables]),
             "fam_table": np.log(flat(tables, np.float64)),
+            "branch_ptr": ends([k == 1 for k, c in zip(kind, children, strict=True) for _ in c]),
+            "branch_state": np.array([0, 1], dtype=np.int32),
+            "view": np.where(np.arange(len(nodes)) == 9, 0, -1).astype(np.int32),
+            "fam_view": np.full(len(families), -1, dtype=np.int32),
+            "fam_parent_view": np.full(2, -1, dtype=np.int32),
+            "view_ptr": np.array([0, 3]),
+            "view_local": np.array([0, 1, 1], dtype=np.int32),
+            "view_share": np.log([1.0, 0.25, 0.75]),
         }
 
 

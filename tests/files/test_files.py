@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.files.models import Toy, arrays_of_every_kind, circuit_of_every_kind, same_circuit
+from tests.files.models import Toy, circuit_of_every_kind, same_circuit
 
 import bayescut.files as files
-from bayescut.circuit import Circuit
+from bayescut.circuit import Circuit, build
 from bayescut.data import Domain, Domains
 from bayescut.exceptions import ModelFileError
 from bayescut.files import dumps, load, loads, save
@@ -137,21 +137,8 @@ def test_labels_and_their_types(labels):
     array = np.empty(2, dtype=object)
     array[:] = labels
     domains = Domains([Domain("x", 2, array, None)])
-    names = {**arrays_of_every_kind()}
-    empty = {name: values[:0] for name, values in names.items()}
-    single = {
-        **empty,
-        "kind": np.array([4], dtype=np.uint8),
-        "var": np.array([0], dtype=np.int32),
-        "state": np.array([-1], dtype=np.int32),
-        "child_ptr": np.zeros(2, dtype=np.int64),
-        "param_ptr": np.array([0, 2]),
-        "param": np.log([0.5, 0.5]),
-        "fam_ptr": np.zeros(2, dtype=np.int64),
-        "fam_parent_ptr": np.zeros(1, dtype=np.int64),
-        "fam_table_ptr": np.zeros(1, dtype=np.int64),
-    }
-    back = round_trip(Circuit(domains=domains, **single)).domains
+    circuit = build.circuit(build.categorical(0, [0.5, 0.5]), domains)
+    back = round_trip(circuit).domains
     assert back == domains
     restored = back[0].labels
     assert restored.dtype == domains[0].labels.dtype

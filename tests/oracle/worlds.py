@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,24 +30,41 @@ def probability(circuit: Circuit, row: NDArray[np.int64], node: int | None = Non
             for e in edges
         )
     if kind == DECISION:
-        e = edges[row[var]]
-        return np.exp(circuit.log_weight[e]) * probability(circuit, row, circuit.child[e])
+        total = 0.0
+        for e in edges:
+            states = circuit.branch_state[circuit.branch_ptr[e] : circuit.branch_ptr[e + 1]]
+            if row[var] in states:
+                total += np.exp(circuit.log_weight[e]) * probability(circuit, row, circuit.child[e])
+        return float(total)
     if kind == PRODUCT:
         return float(np.prod([probability(circuit, row, circuit.child[e]) for e in edges]))
     if kind == INDICATOR:
         return float(row[var] == circuit.state[node])
     if kind == CATEGORICAL:
-        return float(np.exp(circuit.param[circuit.param_ptr[node] + row[var]]))
+        local, share = seen(circuit, circuit.view[node], row[var])
+        return 0.0 if local < 0 else share * np.exp(circuit.param[circuit.param_ptr[node] + local])
     assert kind == JUNCTION, "continuous variables cannot be enumerated"
     value = 1.0
-    n_states = circuit.domains.n_states
     for f in range(circuit.fam_ptr[node], circuit.fam_ptr[node + 1]):
-        parents = circuit.fam_parent[circuit.fam_parent_ptr[f] : circuit.fam_parent_ptr[f + 1]]
-        v = circuit.fam_var[f]
-        shape = [*n_states[parents], n_states[v]]
+        begin, end = circuit.fam_parent_ptr[f], circuit.fam_parent_ptr[f + 1]
+        parents = circuit.fam_parent[begin:end]
+        views = circuit.fam_parent_view[begin:end]
+        local, share = seen(circuit, circuit.fam_view[f], row[circuit.fam_var[f]])
+        given = [seen(circuit, u, row[p])[0] for p, u in zip(parents, views, strict=True)]
+        if local < 0 or min(given, default=0) < 0:
+            return 0.0
+        shape = [*circuit.fam_parent_states[begin:end], circuit.fam_states[f]]
         table = circuit.fam_table[circuit.fam_table_ptr[f] : circuit.fam_table_ptr[f + 1]]
-        value *= np.exp(table.reshape(shape)[(*row[parents], row[v])])
+        value *= share * np.exp(table.reshape(shape)[(*given, local)])
     return float(value)
+
+
+def seen(circuit: Circuit, view: int, state: int) -> tuple[int, float]:
+    """The state as a view shows it, and its share among those that look the same."""
+    if view < 0:
+        return int(state), 1.0
+    at = circuit.view_ptr[view] + state
+    return int(circuit.view_local[at]), float(np.exp(circuit.view_share[at]))
 
 
 class Worlds:
@@ -58,21 +76,23 @@ class Worlds:
         self.p = np.array([probability(circuit, row, node) for row in self.rows])
 
     def agree(
-        self, codes: NDArray[np.uint8], allowed: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.bool_]:
-        """Mark the worlds that agree with one partial row (255: not observed) and its masks."""
-        seen = codes != 255
-        agree = np.all(self.rows[:, seen] == codes[seen], axis=1)
-        if allowed is not None:
+        self, codes: NDArray[np.uint8], weights: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """How far each world agrees with one partial row (255: not observed) and its weights."""
+        known = codes != 255
+        agree = np.all(self.rows[:, known] == codes[known], axis=1).astype(np.float64)
+        if weights is not None:
             columns = self.domains.offsets[:-1] + self.rows
-            agree &= allowed[columns].all(axis=1)
+            of_state = np.asarray(weights, dtype=np.float64)[columns]
+            of_state[:, known] = of_state[:, known] > 0
+            agree *= of_state.prod(axis=1)
         return agree
 
     def posterior(
-        self, codes: NDArray[np.uint8], allowed: NDArray[np.bool_] | None = None
+        self, codes: NDArray[np.uint8], weights: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
         """Return the probability of every world given one partial row."""
-        joint = self.p * self.agree(codes, allowed)
+        joint = self.p * self.agree(codes, weights)
         return joint / joint.sum()
 
     def marginals(self, posterior: NDArray[np.float64]) -> NDArray[np.float64]:

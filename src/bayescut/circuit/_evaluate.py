@@ -1,264 +1,193 @@
-"""Blocks of rows: reading evidence, and the values of nodes for many rows at once."""
+"""Up: the log values of inner nodes, node by node, for all rows of a block that need them.
+
+The one place where sums are evaluated, as sums or as maxima. What a row gets depends on the row and
+the circuit alone, bit for bit: every row adds the same terms in the same order, whatever stands
+beside it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inlined, inner, kernel
-from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit._junction import leaf_rows, leaf_value
-from bayescut.circuit._kinds import MISSING, RESTRICTED
-from bayescut.circuit._lanes import leaf_lanes
+from bayescut._kernels import inner, kernel
+from bayescut._typing import FloatArray, IntArray
+from bayescut.circuit._kinds import DECISION, INDICATOR, PRODUCT, RESTRICTED
 from bayescut.circuit._plan import (
-    BLOCK,
-    COLLECT,
-    COMPUTE,
-    CURSOR,
-    DENSE,
-    FIRST_ROW,
-    LANES,
-    LAST_PAIR,
-    LAST_ROW,
-    LEAF,
-    MAXIMISE,
-    MODE,
-    N_PAIRS,
-    NEXT,
-    ORDER,
-    OUT,
-    PASS,
-    REPLAY,
-    ROOM,
-    ROW,
-    STAMP,
-    TARGET,
+    EDGE_STATE,
+    EDGE_TEST,
+    EDGES,
+    EDGES_END,
+    KIND,
+    NODE_VAR,
     VAR_OFFSET,
-    VAR_STATES,
-    Lanes,
-    Plan,
-    Workspace,
+    Nodes,
 )
-from bayescut.circuit._upward import upward
-
-
-@kernel
-def read_rows(
-    codes: CodeArray,
-    missing: int,
-    allowed: IntArray,
-    values: FloatArray,
-    variable: IntArray,
-    limit: IntArray,
-    start: int,
-    stop: int,
-    rows: CodeArray,
-    unknown: IntArray,
-) -> tuple[int, int]:
-    """Turn codes and masks into one integer per variable; codes lie below ``limit``.
-
-    Without masks ``allowed`` has shape (1, 0), without continuous variables ``values`` has.
-    ``unknown[r]`` becomes the number of variables without a state, -1 if a mask contradicts the
-    row. Returns the first cell (row, column) that is out of range, (-1, -1) if there is none.
-    """
-    n_variables = len(variable)
-    with_masks, with_values = allowed.shape[1] > 0, values.shape[1] > 0
-    for r in range(start, stop):
-        out = rows[r - start]
-        open_variables = 0
-        wrong = 0
-        # Without branches: where every other value is missing they would cost 3 ns per cell.
-        for v in range(n_variables):
-            code = codes[r, v]
-            is_missing = code == missing
-            open_variables += is_missing
-            wrong += (not is_missing) & (code >= limit[v])
-            out[v] = MISSING if is_missing else code
-        if wrong > 0:
-            for v in range(n_variables):
-                if codes[r, v] != missing and codes[r, v] >= limit[v]:
-                    return r, v
-        if with_values:
-            for v in range(n_variables):
-                if variable[v, VAR_STATES] == 0 and out[v] != MISSING:
-                    if np.isnan(values[r, v]):
-                        out[v] = MISSING
-                        open_variables += 1
-                    elif np.isinf(values[r, v]):
-                        return r, v
-        impossible = False
-        if with_masks:
-            mask = allowed[r if len(allowed) > 1 else 0]
-            for v in range(n_variables):
-                if out[v] != MISSING:
-                    if variable[v, VAR_STATES] > 0 and not mask[variable[v, VAR_OFFSET] + out[v]]:
-                        impossible = True
-                    continue
-                count = 0
-                last = 0
-                for s in range(variable[v, VAR_STATES]):
-                    if mask[variable[v, VAR_OFFSET] + s]:
-                        count += 1
-                        last = s
-                if count == variable[v, VAR_STATES]:
-                    continue
-                if count == 0:
-                    impossible = True
-                elif count == 1:
-                    out[v] = last
-                    open_variables -= 1
-                else:
-                    out[v] = RESTRICTED
-        unknown[r - start] = -1 if impossible else open_variables
-    return -1, -1
+from bayescut.circuit._route import leave_open, list_rows
+from bayescut.circuit.evidence import Block
+from bayescut.circuit.inputs._scratch import Marks
+from bayescut.data.bits import trailing_zeros
 
 
 @inner
-def group_pairs(ws: Workspace) -> int:
-    """Chain the pairs of each leaf; return how many leaves there are, listed in ``ws.node``."""
-    clock, mark, pair = ws.clock, ws.node, ws.pair
-    clock[PASS] += 1
-    now = clock[PASS]
-    n_leaves = 0
-    for i in range(clock[N_PAIRS]):
-        leaf = pair[i, LEAF]
-        if mark[leaf, STAMP] != now:
-            mark[leaf, STAMP] = now
-            mark[leaf, LAST_PAIR] = -1
-            mark[n_leaves, ORDER] = leaf
-            n_leaves += 1
-        pair[i, NEXT] = mark[leaf, LAST_PAIR]
-        mark[leaf, LAST_PAIR] = i
-    return n_leaves
+def weigh_branch(plan: Nodes, block: Block, node: int, e: int, r: int) -> float:
+    """Log of how far the evidence leaves the state that a decision's branch stands for."""
+    state = plan.edge[e, EDGE_STATE]
+    v = plan.node[node, NODE_VAR]
+    if state < 0 or block.states[r, v] != RESTRICTED:
+        return 0.0
+    weight = block.weights[r if len(block.weights) > 1 else 0]
+    return np.log(weight[plan.variable[v, VAR_OFFSET] + state])
 
 
 @inner
-def split_pairs(ws: Workspace, index: IntArray, unknown: IntArray, leaf: int) -> tuple[int, int]:
-    """List the pairs of a leaf and their rows: complete rows first, the others at the end."""
-    mark, pair = ws.node, ws.pair
-    front, back = 0, index.shape[1]
-    i = mark[leaf, LAST_PAIR]
-    while i >= 0:
-        r = pair[i, ROW]
-        if unknown[r] == 0:
-            at = front
-            front += 1
+def log_sum_step(top: FloatArray, total: FloatArray, i: int, term: float, maximise: bool) -> None:
+    """Add exp(term) to exp(top[i]) · total[i]; or keep the larger."""
+    if term == -np.inf:
+        return
+    if term > top[i]:
+        if not maximise and top[i] > -np.inf:
+            total[i] = total[i] * np.exp(top[i] - term) + 1.0
         else:
-            back -= 1
-            at = back
-        index[0, at], index[1, at] = i, r
-        i = pair[i, NEXT]
-    return front, back
+            total[i] = 1.0
+        top[i] = term
+    elif not maximise:
+        total[i] += np.exp(term - top[i])
 
 
-@inlined
-def _evaluate_pairs(
-    plan: Plan,
-    ws: Workspace,
-    lanes: Lanes,
-    rows: CodeArray,
-    unknown: IntArray,
-    allowed: IntArray,
-    out: FloatArray,
+@inner
+def log_sum_end(
+    top: FloatArray, total: FloatArray, n: int, maximise: bool, out: FloatArray
 ) -> None:
-    """Compute the leaf values that the rows of a block have asked for, leaf by leaf."""
-    clock, mark, pair, found = ws.clock, ws.node, ws.pair, ws.leaf_value
-    records, index = plan.node, lanes.pairs
-    start = clock[OUT]
-    in_lanes, maximise = allowed.shape[1] == 0, clock[MAXIMISE] != 0
-    for j in range(group_pairs(ws)):
-        leaf = mark[j, ORDER]
-        front, back = split_pairs(ws, index, unknown, leaf)
-        if front > 0:
-            leaf_rows(plan, leaf, rows, index[1, :front], index[0, :front], found)
-        for k in range(back, index.shape[1], LANES):
-            pairs = index[0, k : k + LANES]
-            for i in pairs:
-                found[i] = np.nan
-            if in_lanes and records[leaf, DENSE]:
-                leaf_lanes(plan, lanes, leaf, rows, index[1, k : k + LANES], maximise, pairs, found)
-            for i in pairs:
-                if np.isnan(found[i]):
-                    r = pair[i, ROW]
-                    mask = allowed[start + r if len(allowed) > 1 else 0]
-                    found[i] = leaf_value(plan, ws, leaf, rows[r], mask)
-    for i in range(clock[N_PAIRS]):
-        target = pair[i, TARGET]
-        if target >= 0:
-            out[target, start + pair[i, ROW]] += found[i]
+    """Write the logs of what `log_sum_step` has added up."""
+    for i in range(n):
+        out[i] = top[i]
+        if not maximise and total[i] != 1.0 and top[i] > -np.inf:
+            out[i] = top[i] + np.log(total[i])
 
 
-@inlined
-def collect(
-    plan: Plan,
-    ws: Workspace,
-    lanes: Lanes,
-    nodes: IntArray,
-    rows: CodeArray,
-    unknown: IntArray,
-    allowed: IntArray,
-    values: FloatArray,
-    begin: int,
-    out: FloatArray,
-) -> int:
-    """Evaluate the leaves that rows from ``begin`` on need, for as many rows as there is room.
+@inner
+def same_rows(need: IntArray, a: int, b: int) -> bool:
+    """Whether two nodes are needed by the same rows."""
+    for w in range(need.shape[1]):
+        if need[a, w] != need[b, w]:
+            return False
+    return True
 
-    Returns the row after the last of them. Those marked AGAIN are then to be replayed, the values
-    of the others are in ``out``.
-    """
-    clock = ws.clock
-    clock[MODE], clock[CURSOR] = COLLECT, 0
-    clock[FIRST_ROW], clock[LAST_ROW] = begin, len(unknown)
-    end = upward(plan, ws, nodes, rows, unknown, allowed, values, out)
-    clock[N_PAIRS] = clock[CURSOR]
-    clock[MODE] = COMPUTE
-    _evaluate_pairs(plan, ws, lanes, rows, unknown, allowed, out)
-    clock[MODE], clock[LAST_ROW] = REPLAY, end
-    return end
+
+@inner
+def _sum(
+    plan: Nodes,
+    ws: Marks,
+    block: Block,
+    node: int,
+    n: int,
+    need: IntArray,
+    start: IntArray,
+    maximise: bool,
+    value: FloatArray,
+) -> None:
+    """Evaluate a sum or a decision for its n rows."""
+    top, total, slot, which = ws.top, ws.total, ws.slot, ws.which
+    is_decision = plan.node[node, KIND] == DECISION
+    weighted = is_decision and block.weights.shape[1] > 0
+    for i in range(n):
+        top[i], total[i] = -np.inf, 0.0
+        slot[which[i]] = i
+    for e in range(plan.node[node, EDGES], plan.node[node, EDGES_END]):
+        weight = plan.log_weight[e]
+        if weight == -np.inf:
+            continue
+        below = plan.child[e]
+        first = start[below]
+        if not is_decision and same_rows(need, node, below):
+            for i in range(n):
+                log_sum_step(top, total, i, weight + value[first + i], maximise)
+            continue
+        # The child's rows in order; those that come from this node are added.
+        j = first
+        for w in range(need.shape[1]):
+            bits = need[below, w]
+            mine = need[node, w]
+            if is_decision:
+                mine &= block.possible[plan.edge[e, EDGE_TEST], w]
+            while bits:
+                lowest = bits & (~bits + np.uint64(1))
+                if mine & lowest:
+                    r = 64 * w + np.int64(trailing_zeros(bits))
+                    term = weight + value[j]
+                    if weighted:
+                        term += weigh_branch(plan, block, node, e, r)
+                    log_sum_step(top, total, slot[r], term, maximise)
+                bits ^= lowest
+                j += 1
+    log_sum_end(top, total, n, maximise, value[start[node] :])
+
+
+@inner
+def _product(
+    plan: Nodes,
+    ws: Marks,
+    block: Block,
+    node: int,
+    n: int,
+    need: IntArray,
+    left: IntArray,
+    start: IntArray,
+    value: FloatArray,
+) -> None:
+    """Evaluate a product for its n rows."""
+    slot, which = ws.slot, ws.which
+    own = start[node]
+    n_left = leave_open(plan, block, node, need[node], left)
+    for i in range(n):
+        value[own + i] = 0.0 if n_left == n else -np.inf
+        slot[which[i]] = own + i
+    if n_left < n:
+        for w in range(len(left)):
+            bits = left[w]
+            while bits:
+                value[slot[64 * w + np.int64(trailing_zeros(bits))]] = 0.0
+                bits &= bits - np.uint64(1)
+        if n_left == 0:
+            return
+    for e in range(plan.node[node, EDGES], plan.node[node, EDGES_END]):
+        below = plan.child[e]
+        j = start[below]
+        if plan.node[below, KIND] == INDICATOR and block.weights.shape[1] == 0:
+            continue  # the rows it leaves have the value 1
+        if n_left == n and same_rows(need, node, below):
+            for i in range(n):
+                value[own + i] += value[j + i]
+            continue
+        for w in range(need.shape[1]):
+            bits = need[below, w]
+            while bits:
+                lowest = bits & (~bits + np.uint64(1))
+                if left[w] & lowest:
+                    value[slot[64 * w + np.int64(trailing_zeros(bits))]] += value[j]
+                bits ^= lowest
+                j += 1
 
 
 @kernel
 def evaluate(
-    plan: Plan,
-    ws: Workspace,
-    lanes: Lanes,
-    nodes: IntArray,
-    one_by_one: bool,
-    rows: CodeArray,
-    unknown: IntArray,
-    allowed: IntArray,
-    values: FloatArray,
-    start: int,
-    most_pairs: int,
-    out: FloatArray,
+    plan: Nodes,
+    ws: Marks,
+    block: Block,
+    need: IntArray,
+    start: IntArray,
+    value: FloatArray,
+    maximise: bool,
 ) -> None:
-    """Write the log values of ``nodes`` for some rows to ``out[:, start:start + len(rows)]``.
-
-    With ``one_by_one`` each node passes over a block of rows before the next one begins, which
-    keeps the tables of one mixture component in the cache; otherwise the nodes share one pass per
-    row. The numbers are the same. ``most_pairs`` bounds the leaves that one row may need. Sums are
-    maxima if ``clock[MAXIMISE]`` says so.
-    """
-    clock = ws.clock
-    clock[ROOM] = len(ws.pair) - most_pairs
-    step = 1 if one_by_one else len(nodes)
-    for begin in range(0, len(unknown), BLOCK):
-        end = min(begin + BLOCK, len(unknown))
-        block, open_variables = rows[begin:end], unknown[begin:end]
-        clock[OUT] = start + begin
-        for i in range(0, len(nodes), step):
-            some, result = nodes[i : i + step], out[i : i + step]
-            done = 0
-            while done < end - begin:
-                done = collect(
-                    plan,
-                    ws,
-                    lanes,
-                    some,
-                    block,
-                    open_variables,
-                    allowed,
-                    values,
-                    np.int64(done),
-                    result,
-                )
-                upward(plan, ws, some, block, open_variables, allowed, values, result)
+    """Write the log values of all inner nodes for the rows that need them; inputs come before."""
+    left = np.empty(need.shape[1], dtype=np.uint64)
+    for node in range(len(need)):
+        n = start[node + 1] - start[node]
+        kind = plan.node[node, KIND]
+        if n == 0 or kind >= INDICATOR:
+            continue
+        list_rows(need[node], ws.which)
+        if kind == PRODUCT:
+            _product(plan, ws, block, node, n, need, left, start, value)
+        else:
+            _sum(plan, ws, block, node, n, need, start, maximise, value)

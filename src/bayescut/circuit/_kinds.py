@@ -5,14 +5,18 @@ from __future__ import annotations
 SUM = 0
 DECISION = 1
 PRODUCT = 2
+# Inputs: one file each in `bayescut.circuit.inputs`.
 INDICATOR = 3
 CATEGORICAL = 4
 JUNCTION = 5
 GAUSSIAN = 6
+STUDENT = 7
 
-NAMES = ("sum", "decision", "product", "indicator", "categorical", "junction", "gaussian")
+NAMES = (
+    "sum", "decision", "product", "indicator", "categorical", "junction", "gaussian", "student",
+)  # fmt: skip
 
 # Inside the kernels a variable carries its observed state (at most 65,533) in 16 bits, or one of
 # these. A variable is unknown if its entry is at least RESTRICTED.
-RESTRICTED = 65534  # the states marked in the row's `allowed` mask are possible
+RESTRICTED = 65534  # the row's weights say how far each state is possible
 MISSING = 65535  # every state is possible

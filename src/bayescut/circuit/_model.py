@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import queries
 from bayescut.circuit._check import check_circuit, freeze
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, GAUSSIAN, NAMES, SUM
-from bayescut.circuit._plan import Plan, Sizes, depth_of, make_plan, sizes
+from bayescut.circuit._kinds import DECISION, NAMES, SUM
+from bayescut.circuit._passes import Passes
+from bayescut.circuit._plan import depth_of
 from bayescut.circuit.flows import Flows, entropy, flows
+from bayescut.circuit.inputs import INPUTS
 from bayescut.circuit.properties import (
     Properties,
     check_properties,
     first_nondeterministic,
     first_offenders,
-    is_separable,
 )
 from bayescut.data.domains import Domains
 from bayescut.exceptions import CircuitError, PropertyError
@@ -33,18 +34,26 @@ ARRAYS: dict[str, type] = {
     "kind": np.uint8,
     "var": np.int32,
     "state": np.int32,
+    "view": np.int32,
     "child_ptr": np.int64,
     "child": np.int32,
     "log_weight": np.float64,
+    "branch_ptr": np.int64,
+    "branch_state": np.int32,
     "param_ptr": np.int64,
     "param": np.float64,
     "fam_ptr": np.int64,
     "fam_var": np.int32,
+    "fam_view": np.int32,
     "fam_host": np.int32,
     "fam_parent_ptr": np.int64,
     "fam_parent": np.int32,
+    "fam_parent_view": np.int32,
     "fam_table_ptr": np.int64,
     "fam_table": np.float64,
+    "view_ptr": np.int64,
+    "view_local": np.int32,
+    "view_share": np.float64,
 }
 
 
@@ -60,16 +69,17 @@ class Circuit:
     Parameters
     ----------
     kind : uint8 array (n,)
-        SUM 0, DECISION 1, PRODUCT 2, INDICATOR 3, CATEGORICAL 4, JUNCTION 5, GAUSSIAN 6.
+        SUM 0, DECISION 1, PRODUCT 2, INDICATOR 3, CATEGORICAL 4, JUNCTION 5, GAUSSIAN 6, STUDENT 7.
     var : int32 array (n,)
-        The variable of a decision, indicator, categorical or Gaussian node, else -1.
+        The variable of a decision, indicator, categorical or continuous input, else -1.
     state : int32 array (n,)
         The state of an indicator, else -1.
     child_ptr, child, log_weight : int64 (n + 1,), int32 (E,), float64 (E,)
         The edges of node i are ``child_ptr[i]:child_ptr[i + 1]``; those of a product have log
-        weight 0. A decision on X has one edge for each state: edge k is [X = k] times its child.
+        weight 0.
     param_ptr, param : int64 (n + 1,), float64 (P,)
-        K log-probabilities of a categorical input; mean and standard deviation of a Gaussian.
+        K log-probabilities of a categorical input; mean and standard deviation of a Gaussian;
+        location, scale and degrees of freedom of a Student-t.
     fam_ptr : int64 (n + 1,)
         The families of a junction leaf, in an order where hosts come first.
     fam_var, fam_host : int32 (F,)
@@ -80,6 +90,16 @@ class Circuit:
         log p(x | parents) in C order, the first parent slowest, x fastest.
     domains : Domains
         The states of every variable (0 states: continuous).
+    branch_ptr, branch_state : int64 (E + 1,), int32, optional
+        The states of its variable that lead along an edge of a decision: disjoint sets. Along an
+        edge of one state the variable is settled, and the child does not mention it; along an edge
+        of several the child does, and leaves it no other state. Default: edge k is state k.
+    view, fam_view, fam_parent_view : int32 (n,), (F,), (number of parents,), optional
+        Through which view a categorical input, a family's variable, or a parent is seen; -1 (the
+        default): every state as it is.
+    view_ptr, view_local, view_share : int64 (U + 1,), int32, float64, optional
+        A view gives every state of a variable the state it looks like, -1 if it is impossible
+        there, and the log-probability of the state among those that look the same.
 
     Examples
     --------
@@ -110,10 +130,21 @@ class Circuit:
     fam_table_ptr: IntArray
     fam_table: FloatArray
     domains: Domains
+    branch_ptr: IntArray = None  # type: ignore[assignment]
+    branch_state: IntArray = None  # type: ignore[assignment]
+    view: IntArray = None  # type: ignore[assignment]
+    fam_view: IntArray = None  # type: ignore[assignment]
+    fam_parent_view: IntArray = None  # type: ignore[assignment]
+    view_ptr: IntArray = None  # type: ignore[assignment]
+    view_local: IntArray = None  # type: ignore[assignment]
+    view_share: FloatArray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not isinstance(self.domains, Domains):
             raise CircuitError(f"domains must be Domains, not {type(self.domains).__name__}.")
+        for name, default in _defaults(self).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
         for name, dtype in ARRAYS.items():
             object.__setattr__(self, name, freeze(name, getattr(self, name), dtype))
         check_circuit(self)
@@ -138,17 +169,36 @@ class Circuit:
         family of a junction leaf (K − 1) for each assignment of its parents. A Chow–Liu tree over
         m binary variables has 2m − 1 and a binary cut 1: the size of a circuit in the literature.
         """
-        arity = np.diff(self.child_ptr)
         is_sum = (self.kind == SUM) | (self.kind == DECISION)
-        counts = np.diff(self.param_ptr)
-        cells = np.diff(self.fam_table_ptr)
-        sizes = self.domains.n_states[self.fam_var]
-        return int(
-            (arity[is_sum] - 1).sum()
-            + (counts[self.kind == CATEGORICAL] - 1).sum()
-            + counts[self.kind == GAUSSIAN].sum()
-            + (cells // sizes * (sizes - 1)).sum()
-        )
+        total = int((np.diff(self.child_ptr)[is_sum] - 1).sum())
+        for kind in INPUTS.values():
+            nodes = np.flatnonzero(self.kind == kind.kind)
+            if len(nodes):
+                total += kind.n_parameters(self, nodes)
+        return total
+
+    @cached_property
+    def view_states(self) -> IntArray:
+        """Number of states that each view shows, shape (U,)."""
+        sizes = [
+            self.view_local[begin:end].max(initial=-1) + 1
+            for begin, end in zip(self.view_ptr[:-1], self.view_ptr[1:], strict=True)
+        ]
+        return np.array(sizes, dtype=np.int64)
+
+    @cached_property
+    def fam_states(self) -> IntArray:
+        """Number of states of each family's variable, as the family sees them, shape (F,)."""
+        return self._seen_states(self.fam_var, self.fam_view)
+
+    @cached_property
+    def fam_parent_states(self) -> IntArray:
+        """Number of states of each parent, as the family sees them."""
+        return self._seen_states(self.fam_parent, self.fam_parent_view)
+
+    def _seen_states(self, variables: IntArray, views: IntArray) -> IntArray:
+        every = self.domains.n_states[variables]
+        return np.where(views < 0, every, np.append(self.view_states, 0)[views])
 
     @property
     def scope(self) -> tuple[int, ...]:
@@ -166,13 +216,11 @@ class Circuit:
         return check_properties(self)
 
     @cached_property
-    def first_offenders(self) -> tuple[int | None, int | None]:
-        """The first nodes that are not smooth and not decomposable."""
+    def _first_offenders(self) -> tuple[int | None, int | None]:
         return first_offenders(self)
 
     @cached_property
-    def first_nondeterministic(self) -> int | None:
-        """The first node that is not deterministic."""
+    def _first_nondeterministic(self) -> int | None:
         return first_nondeterministic(self)
 
     def require(self, *, deterministic: bool = False) -> None:
@@ -180,10 +228,10 @@ class Circuit:
 
         Every query needs a smooth and decomposable circuit, some need a deterministic one.
         """
-        not_smooth, not_decomposable = self.first_offenders
+        not_smooth, not_decomposable = self._first_offenders
         wanted = {"smooth": not_smooth, "decomposable": not_decomposable}
         if deterministic:
-            wanted["deterministic"] = self.first_nondeterministic
+            wanted["deterministic"] = self._first_nondeterministic
         for name, node in wanted.items():
             if node is not None:
                 raise PropertyError(
@@ -192,19 +240,8 @@ class Circuit:
                 )
 
     @cached_property
-    def is_mixture(self) -> bool:
-        """Whether the root is a sum over circuits that share no node."""
-        return bool(self.kind[-1] == SUM) and is_separable(self.child_ptr, self.child)
-
-    @cached_property
-    def plan(self) -> Plan:
-        """The index maps of the kernels; worked out on first use, never stored."""
-        return make_plan(self)
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        """The sizes of a kernel's workspace."""
-        return sizes(self)
+    def _passes(self) -> Passes:
+        return Passes(self)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, without the domains."""
@@ -235,30 +272,22 @@ class Circuit:
 
     # ---------------------------------------------------------------- queries
 
-    def log_likelihood(
-        self,
-        codes: Any,
-        allowed: ArrayLike | None = None,
-        *,
-        values: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> FloatArray:
+    def log_likelihood(self, rows: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Log-probability of each row; see :func:`bayescut.circuit.queries.log_likelihood`."""
-        return queries.log_likelihood(self, codes, allowed, values=values, n_jobs=n_jobs)
+        return queries.log_likelihood(self, rows, n_jobs=n_jobs)
 
     def node_log_likelihood(
-        self,
-        codes: Any,
-        nodes: ArrayLike,
-        allowed: ArrayLike | None = None,
-        *,
-        values: ArrayLike | None = None,
-        n_jobs: int | None = None,
+        self, rows: Any, nodes: ArrayLike, *, n_jobs: int | None = None
     ) -> FloatArray:
         """Log values of several nodes; see :func:`bayescut.circuit.queries.node_log_likelihood`."""
-        return queries.node_log_likelihood(
-            self, codes, nodes, allowed, values=values, n_jobs=n_jobs
-        )
+        return queries.node_log_likelihood(self, rows, nodes, n_jobs=n_jobs)
+
+    def responsibilities(self, rows: Any, *, n_jobs: int | None = None) -> queries.Responsibilities:
+        """Posterior of a mixture's components.
+
+        See :func:`bayescut.circuit.queries.responsibilities`.
+        """
+        return queries.responsibilities(self, rows, n_jobs=n_jobs)
 
     def sample(
         self,
@@ -272,88 +301,54 @@ class Circuit:
 
     def sample_conditional(
         self,
-        codes: Any,
+        rows: Any,
         random_state: queries.RandomState = None,
         *,
-        allowed: ArrayLike | None = None,
-        values: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> NDArray[Any]:
         """Complete rows by draws; see :func:`bayescut.circuit.queries.sample_conditional`."""
-        return queries.sample_conditional(
-            self, codes, random_state, allowed=allowed, values=values, n_jobs=n_jobs
-        )
+        return queries.sample_conditional(self, rows, random_state, n_jobs=n_jobs)
 
     def conditional_log_likelihood(
-        self,
-        query: Any,
-        evidence: Any,
-        allowed: ArrayLike | None = None,
-        *,
-        n_jobs: int | None = None,
+        self, query: Any, evidence: Any, *, n_jobs: int | None = None
     ) -> FloatArray:
         """log p(query | evidence) of each row.
 
         See :func:`bayescut.circuit.queries.conditional_log_likelihood`.
         """
-        return queries.conditional_log_likelihood(self, query, evidence, allowed, n_jobs=n_jobs)
+        return queries.conditional_log_likelihood(self, query, evidence, n_jobs=n_jobs)
 
-    def marginals(
-        self,
-        codes: Any,
-        allowed: ArrayLike | None = None,
-        *,
-        values: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> FloatArray:
+    def marginals(self, rows: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Posterior of every variable; see :func:`bayescut.circuit.queries.marginals`."""
-        return queries.marginals(self, codes, allowed, values=values, n_jobs=n_jobs)
+        return queries.marginals(self, rows, n_jobs=n_jobs)
 
-    def moments(
-        self,
-        codes: Any,
-        allowed: ArrayLike | None = None,
-        *,
-        values: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> queries.Moments:
+    def moments(self, rows: Any, *, n_jobs: int | None = None) -> queries.Moments:
         """Moments of continuous variables; see :func:`bayescut.circuit.queries.moments`."""
-        return queries.moments(self, codes, allowed, values=values, n_jobs=n_jobs)
+        return queries.moments(self, rows, n_jobs=n_jobs)
 
     def expectation(
         self,
-        codes: Any,
+        rows: Any,
         functions: Mapping[int, ArrayLike] | Sequence[ArrayLike],
-        allowed: ArrayLike | None = None,
         *,
-        values: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> FloatArray:
         """Posterior expectations; see :func:`bayescut.circuit.queries.expectation`."""
-        return queries.expectation(self, codes, functions, allowed, values=values, n_jobs=n_jobs)
+        return queries.expectation(self, rows, functions, n_jobs=n_jobs)
 
-    def mpe(
-        self,
-        codes: Any,
-        allowed: ArrayLike | None = None,
-        *,
-        values: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray[Any], FloatArray]:
+    def mpe(self, rows: Any, *, n_jobs: int | None = None) -> tuple[NDArray[Any], FloatArray]:
         """Most probable explanations; see :func:`bayescut.circuit.queries.mpe`."""
-        return queries.mpe(self, codes, allowed, values=values, n_jobs=n_jobs)
+        return queries.mpe(self, rows, n_jobs=n_jobs)
 
     def flows(
         self,
-        codes: Any,
+        rows: Any,
         sample_weight: ArrayLike | None = None,
-        allowed: ArrayLike | None = None,
         *,
-        values: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> Flows:
         """Expected counts of edges and table cells; see :func:`bayescut.circuit.flows.flows`."""
-        return flows(self, codes, sample_weight, allowed, values=values, n_jobs=n_jobs)
+        return flows(self, rows, sample_weight, n_jobs=n_jobs)
 
     def entropy(self) -> float:
         """Entropy in nats; see :func:`bayescut.circuit.flows.entropy`."""
@@ -372,3 +367,30 @@ class Circuit:
         from bayescut.circuit.drawing import draw
 
         return draw(self, ax, **options)
+
+
+def _defaults(circuit: Circuit) -> dict[str, Any]:
+    """The arrays of a circuit without views whose decisions have an edge for every state."""
+    given = {name: np.asarray(getattr(circuit, name)) for name in ("kind", "child_ptr", "child")}
+    defaults: dict[str, Any] = {
+        "view": np.full(given["kind"].shape, -1, dtype=np.int32),
+        "fam_view": np.full(np.shape(circuit.fam_var), -1, dtype=np.int32),
+        "fam_parent_view": np.full(np.shape(circuit.fam_parent), -1, dtype=np.int32),
+        "view_ptr": np.zeros(1, dtype=np.int64),
+        "view_local": np.empty(0, dtype=np.int32),
+        "view_share": np.empty(0),
+    }
+    if circuit.branch_ptr is None or circuit.branch_state is None:
+        try:
+            arity = np.diff(given["child_ptr"])
+            first = np.repeat(given["child_ptr"][:-1], arity)
+            is_branch = np.repeat(given["kind"] == DECISION, arity)
+            number = np.arange(len(first)) - first
+            lengths = np.zeros(given["child"].size, dtype=np.int64)
+            lengths[: len(is_branch)] = is_branch[: len(lengths)]
+        except (ValueError, TypeError, IndexError):
+            # Malformed: the check will say what is wrong.
+            number, is_branch, lengths = np.empty(0), np.empty(0, dtype=bool), np.zeros(0)
+        defaults["branch_ptr"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        defaults["branch_state"] = number[is_branch].astype(np.int32)
+    return defaults

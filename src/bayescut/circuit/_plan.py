@@ -4,6 +4,10 @@ A family's *cells* are the entries of its table; a cell's *base* is the cell wit
 and state 0, so a parent assignment is named by a cell and no division is ever needed. All cells
 and families inside a leaf are counted from the leaf's start.
 
+Leaves of one structure below one sum are a *stack*: cell c of the leaf in lane l of a stack of C
+leaves is entry ``c * C + l`` of the stack's table, so that a cell is looked up once for all of
+them. A leaf outside any stack is a stack of one.
+
 The records of families and parents are rows of unsigned 32-bit numbers: one cache line holds two
 families, and unsigned indices need no check for wrap-around (2.4 against 1.2 ns per look-up).
 """
@@ -17,188 +21,144 @@ from numpy.typing import NDArray
 
 from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
-from bayescut.circuit._kinds import JUNCTION
+from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, SUM
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
 
-# Columns of Plan.node.
+# Columns of node.
 KIND = 0
 NODE_VAR = 1
 NODE_STATE = 2
 EDGES = 3  # its edges: from here ...
 EDGES_END = 4  # ... to here
-PARAM = 5  # its first parameter
-FIRST = 6  # its families: from here ...
-LAST = 7  # ... to here
-TABLE = 8  # the cells of its families: from here ...
-TABLE_END = 9  # ... to here
-PARENT_ROWS = 10  # where its part of Plan.parent begins
-UP_START = 11  # where its part of Plan.up begins
-DENSE = 12  # whether its rows may be evaluated in lanes
-TREE = 13  # whether it is a tree of binary variables, each hosted by its parent
+PARAM = 5  # its first parameter ...
+PARAM_END = 6  # ... and the end of its parameters
+FIRST = 7  # its families: from here ...
+LAST = 8  # ... to here
+CELLS = 9  # its first cell in Circuit.fam_table
+N_CELLS = 10
+TABLE = 11  # where the table of its stack begins in Plan.table
+LANE = 12  # its place in the stack
+STACK = 13  # number of its stack in Plan.stack_ptr, -1: it stands alone
+N_LANES = 14  # leaves in the stack, 1 if it stands alone
+PARENT_ROWS = 15  # where its part of Plan.parent begins
+UP_START = 16  # where its part of Plan.up begins
+DENSE = 17  # whether its rows may be evaluated in lanes
+TREE = 18  # whether it is a tree of binary variables, each hosted by its parent
+VIEWED = 19  # whether one of its variables is seen through a view
+NODE_VIEW = 20  # where its view begins in Plan.view_local, -1: it sees all states
+NODE_TEST = 21  # the routing test of an indicator
+SWITCH = 22  # where the edges of a decision begin in Plan.switch, one for each state
+N_NODE = 23
 
-# Columns of Plan.family.
+# Columns of family.
 START = 0  # first cell of its table
 VAR = 1
-STATES = 2  # number of states of the variable
+STATES = 2  # number of states of the variable, as the family sees them
 PARENTS = 3  # its rows of Plan.parent: from here ...
 PARENTS_END = 4  # ... to here
 HOST = 5  # meaningless without parents
 UP = 6  # its part of Plan.up: one entry per cell of the host
-OFFSET = 7  # of the variable in arrays over all states
+VIEW = 7  # where the view of its variable begins in Plan.view_local, NONE: all states
 
-# Columns of Plan.parent.
+# Columns of parent.
 PARENT_VAR = 0
 STRIDE = 1  # of the parent in the cells of the family
 PARENT_STATES = 2
+PARENT_VIEW = 3
 
-# Columns of Plan.variable.
+# Columns of variable.
 VAR_STATES = 0
 VAR_OFFSET = 1
 
-# Columns of Workspace.node, .value, .stack, .chain and rows of .cell, .base.
-STAMP = 0  # node -> the pass that wrote its value
-ORDER = 1  # the nodes of this pass, children before parents
-LAST_PAIR = 2  # leaf -> its last pair
-VALUE = 0  # node -> log value of the present row
-FLOW = 1  # node -> posterior probability of being reached
-NODE = 0
-EDGE = 1
-HEAD = 0  # family -> the last family that sent it a message
-LINK = 1  # family -> the one that sent before it
-MESSAGE = 0  # at the bases of each family
-JOINT = 1  # cell -> posterior probability
-ABOVE = 2  # base -> posterior probability
+# Columns of test.
+TEST_VAR = 0
+TEST_MEMBER = 1  # where its part of Plan.member begins: one entry per state, one for "missing"
 
-# Entries of Workspace.clock. Settings travel here rather than as arguments, because a constant
-# argument makes the compiler build one more variant of the kernel that it is handed to.
-PASS = 0  # number of the present pass
-REACHED = 1  # nodes it has computed
-MAXIMISE = 2  # whether sums are maxima
-IN_LOGS = 3  # whether the messages of the last leaf are logs
-MODE = 4  # what to do at a junction leaf:
-COMPUTE = 0  # compute its value
-COLLECT = 1  # note the leaf in Workspace.pair
-REPLAY = 2  # take the value from Workspace.leaf_value
-CURSOR = 5  # the next pair
-N_PAIRS = 6  # number of pairs
-ROOM = 7  # collect rows until there are more pairs than this
-FIRST_ROW = 8  # the rows to treat: from here ...
-LAST_ROW = 9  # ... to here
-OUT = 10  # the column of the output that belongs to row 0
+NONE = 0xFFFFFFFF
 
-# Columns of Workspace.pair: a row that needs the value of a leaf.
-LEAF = 0
-ROW = 1
-TARGET = 2  # the output to which the value is added, -1: it is replayed
-NEXT = 3  # another pair of the same leaf, -1: none
-
-# Columns of Workspace.row.
-FIRST_PAIR = 0
-AGAIN = 1  # whether the row has to be replayed
-
-NONE = 0xFFFFFFFF  # the end of a chain of families
+# One row at a time visits only the cells that agree with the evidence; with more cells than this
+# per family that is faster (binary, half missing, width 5: 75 ns against 56 in lanes).
+DENSE_CELLS = 64
+MAX_DENSE_CELLS = 1 << 17  # 64 MB of messages
+# Fewer leaves of one structure are faster as leaves that stand alone, many rows in lanes.
+MIN_STACK = 8
 
 
-class Plan(NamedTuple):
-    """The arrays of a circuit with their index maps, in the form the kernels take them.
+class Nodes(NamedTuple):
+    """What the passes over inner nodes read.
 
-    They are packed into few arrays because each one costs time in every call between kernels, and
-    more when they are compiled.
+    The arrays of a plan are packed into few and handed over in groups, because each one costs time
+    in every call between kernels, and more when they are compiled.
     """
 
-    node: IntArray  # (n, 14)
+    node: IntArray  # (n, N_NODE)
     child: IntArray
     log_weight: FloatArray
+    switch: IntArray  # the edge that a state of a decision's variable takes, -1: none
+    edge: IntArray  # (E, 2): routing test of a decision's edge, its state if it has one; else -1
+    variable: IntArray  # (m, 2)
+    test: IntArray  # (T, 2)
+    member: IntArray  # uint8: whether a state, or "missing", passes a test
+
+
+class Inputs(NamedTuple):
+    """What inputs of one variable read."""
+
+    node: IntArray
     param: FloatArray
+    variable: IntArray
+    view_local: IntArray  # state -> state as a view sees it, -1: impossible
+    view_share: FloatArray  # log-probability of a state among those that look the same
+
+
+class Leaves(NamedTuple):
+    """What junction leaves read."""
+
+    node: IntArray
+    variable: IntArray
     family: IntArray  # (F, 8)
     parent: IntArray  # (number of parents, 4)
     up: IntArray  # cell of the host -> base of this family
     table: FloatArray
     linear: FloatArray  # exp(table)
-    variable: IntArray  # (m, 2)
+    view_local: IntArray
+    view_share: FloatArray
+    view_linear: FloatArray  # exp(view_share)
+    stack_ptr: IntArray
+    stack_node: IntArray  # the leaves of each stack
+
+
+class Plan(NamedTuple):
+    """The arrays of a circuit with their index maps, in the form the kernels take them."""
+
+    nodes: Nodes
+    inputs: Inputs
+    leaves: Leaves
+
+
+# Columns of edge.
+EDGE_TEST = 0
+EDGE_STATE = 1
 
 
 class Sizes(NamedTuple):
     """How large a workspace must be."""
 
     n_nodes: int
-    depth: int
     families: int
-    cells: int
+    cells: int  # times lanes
     bases: int
     states: int
-    leaves: int
+    lanes: int
     dense_cells: int
     family_cells: int
-    all_states: int
-
-
-class Workspace(NamedTuple):
-    """Scratch memory of one thread: O(nodes + largest leaf)."""
-
-    clock: IntArray  # (11,)
-    node: IntArray  # (n, 3)
-    value: FloatArray  # (n, 2)
-    stack: IntArray  # (depth, 2)
-    chain: IntArray  # (families, 2)
-    cell: FloatArray  # (3, cells)
-    base: IntArray  # (2, bases)
-    weight: FloatArray  # one number per state
-    pair: IntArray  # (number of pairs, 4)
-    leaf_value: FloatArray  # pair -> log value of its leaf
-    row: IntArray  # (BLOCK, 2)
-
-
-class Lanes(NamedTuple):
-    """Scratch memory to evaluate one leaf for LANES rows at once, each in its own lane."""
-
-    message: FloatArray  # (cells, LANES)
-    number: FloatArray  # (3, LANES), see below
-    possible: FloatArray  # (states, LANES): 1 if the evidence leaves the state, else 0
-    state: IntArray  # (LANES,) the variable's entry in each row
-    joint: FloatArray  # (cells, LANES)
-    sums: FloatArray  # (cells of a family, LANES): posterior of the parents, at the bases
-    chain: IntArray  # (families, 2)
-    flow: FloatArray  # pair -> posterior probability that its row reaches its leaf
-    pairs: IntArray  # (2, number of pairs): pairs of the leaf, their rows
-    posterior: FloatArray  # (states of all variables, BLOCK + 8): marginals of a block's rows
-
-
-# Rows of Lanes.number.
-TERM = 0
-PRODUCT_SO_FAR = 1
-LOGS = 2
-
-# Measured on a leaf of 784 variables, half of them missing, ns per row and variable: 8 lanes 6.5,
-# 16 5.7, 32 3.4, 64 3.0, 128 5.6; one row at a time 20.
-LANES = 64
-# Rows whose leaves are evaluated together: 256 rows of 784 columns (0.4 MB) stay in the
-# second-level cache while the components of a mixture pass over them one by one.
-BLOCK = 256
-# One row at a time visits only the cells that agree with the evidence; with more cells than this
-# per family that is faster (binary, half missing, width 5: 75 ns against 56 in lanes).
-DENSE_CELLS = 64
-MAX_DENSE_CELLS = 1 << 17  # 64 MB of messages
-MIN_PAIRS = 8192
 
 
 def is_dense(n_cells: IntArray, n_families: IntArray) -> IntArray:
     """Say which leaves, given their sizes, are evaluated in lanes."""
     return (n_cells <= DENSE_CELLS * n_families) & (n_cells <= MAX_DENSE_CELLS)
-
-
-def is_tree(circuit: Circuit) -> NDArray[np.bool_]:
-    """Say which nodes are trees of binary variables in which a variable's parent is its host."""
-    n_parents = np.diff(circuit.fam_parent_ptr)
-    fits = (circuit.domains.n_states[circuit.fam_var] == 2) & (n_parents <= 1)
-    child = np.flatnonzero(n_parents == 1)
-    parent = circuit.fam_parent[circuit.fam_parent_ptr[child]]
-    fits[child] &= circuit.fam_var[circuit.fam_host[child]] == parent
-    owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.fam_ptr))
-    others = np.bincount(owner[~fits], minlength=circuit.n_nodes)
-    return (circuit.kind == JUNCTION) & (others == 0)
 
 
 def make_plan(circuit: Circuit) -> Plan:
@@ -207,12 +167,17 @@ def make_plan(circuit: Circuit) -> Plan:
     node, family, parent, up = _layout(
         circuit.fam_ptr,
         circuit.fam_var,
+        circuit.fam_view,
         circuit.fam_host,
         circuit.fam_parent_ptr,
         circuit.fam_parent,
+        circuit.fam_parent_view,
         circuit.fam_table_ptr,
+        circuit.fam_states,
+        circuit.fam_parent_states,
         domains.n_states,
-        domains.offsets,
+        circuit.view_ptr,
+        circuit.view_local,
     )
     node[:, KIND] = circuit.kind
     node[:, NODE_VAR] = circuit.var
@@ -220,76 +185,204 @@ def make_plan(circuit: Circuit) -> Plan:
     node[:, EDGES] = circuit.child_ptr[:-1]
     node[:, EDGES_END] = circuit.child_ptr[1:]
     node[:, PARAM] = circuit.param_ptr[:-1]
-    n_cells = node[:, TABLE_END] - node[:, TABLE]
-    node[:, DENSE] = is_dense(n_cells, node[:, LAST] - node[:, FIRST])
-    node[:, TREE] = is_tree(circuit)
-    return Plan(
-        node=node,
-        child=circuit.child,
-        log_weight=circuit.log_weight,
-        param=circuit.param,
-        family=family,
-        parent=parent,
-        up=up,
-        table=circuit.fam_table,
-        linear=np.exp(circuit.fam_table),
-        variable=np.column_stack([domains.n_states, domains.offsets[:-1]]),
+    node[:, PARAM_END] = circuit.param_ptr[1:]
+    node[:, DENSE] = is_dense(node[:, N_CELLS], node[:, LAST] - node[:, FIRST])
+    node[:, TREE] = _is_tree(circuit)
+    seen = np.append(circuit.view_ptr[:-1], -1)  # view -1: all states
+    node[:, NODE_VIEW] = seen[circuit.view]
+    stacks = _find_stacks(circuit)
+    table = _stack_tables(circuit, node, stacks)
+    edge, test, member = _tests(circuit, node)
+    variable = np.column_stack([domains.n_states, domains.offsets[:-1]])
+    lengths = np.array([len(stack) for stack in stacks], dtype=np.int64)
+    plan = Plan(
+        Nodes(
+            node=node,
+            child=circuit.child,
+            log_weight=circuit.log_weight,
+            switch=_switches(circuit, node),
+            edge=edge,
+            variable=variable,
+            test=test,
+            member=member,
+        ),
+        Inputs(
+            node=node,
+            param=circuit.param,
+            variable=variable,
+            view_local=circuit.view_local,
+            view_share=circuit.view_share,
+        ),
+        Leaves(
+            node=node,
+            variable=variable,
+            family=family,
+            parent=parent,
+            up=up,
+            table=table,
+            linear=np.exp(table),
+            view_local=circuit.view_local,
+            view_share=circuit.view_share,
+            view_linear=np.exp(circuit.view_share),
+            stack_ptr=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
+            stack_node=np.concatenate([np.empty(0, dtype=np.int64), *stacks]).astype(np.int64),
+        ),
     )
+    for group in plan:
+        for array in group:
+            # All of them, or the kernels would be compiled anew for every mixture of the two.
+            array.setflags(write=False)
+    return plan
 
 
-def sizes(circuit: Circuit) -> Sizes:
+def _switches(circuit: Circuit, node: IntArray) -> IntArray:
+    """Which edge each state takes at each decision; notes the places in ``node``."""
+    decisions = np.flatnonzero(circuit.kind == DECISION)
+    sizes = circuit.domains.n_states[circuit.var[decisions]]
+    ptr = np.concatenate([[0], np.cumsum(sizes)])
+    node[decisions, SWITCH] = ptr[:-1]
+    switch = np.full(ptr[-1], -1, dtype=np.int64)
+    lengths = np.diff(circuit.branch_ptr)
+    edge = np.repeat(np.arange(len(lengths)), lengths)
+    owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.child_ptr))
+    switch[node[owner[edge], SWITCH] + circuit.branch_state] = edge
+    return switch
+
+
+def make_sizes(circuit: Circuit, plan: Plan) -> Sizes:
     """Return the sizes of the workspace that the circuit needs."""
-    leaves = np.flatnonzero(circuit.kind == JUNCTION)
-    first, last = circuit.fam_ptr[leaves], circuit.fam_ptr[leaves + 1]
-    cells = circuit.fam_table_ptr[last] - circuit.fam_table_ptr[first]
-    parent_cells = np.diff(circuit.fam_table_ptr) // circuit.domains.n_states[circuit.fam_var]
-    dense = is_dense(cells, last - first)
+    leaves = plan.leaves.node[circuit.kind == JUNCTION]
+    n_families = leaves[:, LAST] - leaves[:, FIRST]
+    dense = leaves[leaves[:, DENSE] != 0]
+    table_cells = np.diff(circuit.fam_table_ptr)
+    parent_cells = table_cells // np.maximum(circuit.fam_states, 1)
     return Sizes(
         n_nodes=circuit.n_nodes,
-        depth=circuit.depth + 1,
-        families=int((last - first).max(initial=0)),
-        cells=int(cells.max(initial=0)),
+        families=int(n_families.max(initial=0)),
+        cells=int((leaves[:, N_CELLS] * leaves[:, N_LANES]).max(initial=0)),
         bases=int(parent_cells.max(initial=1)),
         states=max(1, int(circuit.domains.n_states.max(initial=1))),
-        leaves=len(leaves),
-        dense_cells=int(cells[dense].max(initial=0)),
-        family_cells=int(np.diff(circuit.fam_table_ptr).max(initial=0)),
-        all_states=int(circuit.domains.n_states.sum()),
+        lanes=int(leaves[:, N_LANES].max(initial=1)),
+        dense_cells=int(dense[:, N_CELLS].max(initial=0)),
+        family_cells=int(table_cells.max(initial=0)),
     )
 
 
-def make_workspace(size: Sizes, n_pairs: int = 0) -> Workspace:
-    """Allocate scratch memory for one thread; only blocks of rows want pairs."""
-    return Workspace(
-        clock=np.zeros(11, dtype=np.int64),
-        node=np.zeros((size.n_nodes, 3), dtype=np.int64),
-        value=np.empty((size.n_nodes, 2)),
-        stack=np.empty((size.depth, 2), dtype=np.int64),
-        chain=np.empty((size.families, 2), dtype=np.uint32),
-        cell=np.empty((3, size.cells)),
-        base=np.empty((2, size.bases), dtype=np.uint32),
-        weight=np.empty(size.states),
-        pair=np.empty((n_pairs, 4), dtype=np.int64),
-        leaf_value=np.empty(n_pairs),
-        row=np.empty((BLOCK, 2), dtype=np.int64),
-    )
+def _is_tree(circuit: Circuit) -> NDArray[np.bool_]:
+    """Say which nodes are trees of binary variables in which a variable's parent is its host."""
+    n_parents = np.diff(circuit.fam_parent_ptr)
+    fits = (circuit.domains.n_states[circuit.fam_var] == 2) & (n_parents <= 1)
+    fits &= circuit.fam_view < 0
+    child = np.flatnonzero(n_parents == 1)
+    first = circuit.fam_parent_ptr[child]
+    parent = circuit.fam_parent[first]
+    fits[child] &= circuit.fam_var[circuit.fam_host[child]] == parent
+    fits[child] &= circuit.fam_parent_view[first] < 0
+    owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.fam_ptr))
+    others = np.bincount(owner[~fits], minlength=circuit.n_nodes)
+    return (circuit.kind == JUNCTION) & (others == 0)
 
 
-def make_lanes(size: Sizes, n_pairs: int, with_joint: bool = False) -> Lanes:
-    """Allocate the lanes of one thread; only posteriors want the joint of a leaf."""
-    return Lanes(
-        message=np.empty((size.dense_cells, LANES)),
-        number=np.empty((3, LANES)),
-        possible=np.empty((size.states, LANES)),
-        state=np.empty(LANES, dtype=np.uint16),
-        joint=np.empty((size.dense_cells if with_joint else 0, LANES)),
-        sums=np.empty((min(size.family_cells, size.dense_cells) if with_joint else 0, LANES)),
-        chain=np.empty((size.families, 2), dtype=np.uint32),
-        flow=np.empty(n_pairs if with_joint else 0),
-        pairs=np.empty((2, n_pairs), dtype=np.int64),
-        # Not a power of two: lines of the cache that lie 2048 bytes apart would evict each other.
-        posterior=np.zeros((size.all_states if with_joint else 0, BLOCK + 8)),
+def _find_stacks(circuit: Circuit) -> list[NDArray[Any]]:
+    """List the junction leaves of one structure that are children of one sum alone."""
+    uses = np.bincount(circuit.child, minlength=circuit.n_nodes)
+    single = (circuit.kind == JUNCTION) & (uses == 1)
+    stacks = []
+    for node in np.flatnonzero(circuit.kind == SUM).tolist():
+        begin, end = circuit.child_ptr[node], circuit.child_ptr[node + 1]
+        children = circuit.child[begin:end]
+        children = np.sort(children[single[children] & (circuit.log_weight[begin:end] > -np.inf)])
+        if len(children) < MIN_STACK:
+            continue
+        alike: dict[bytes, list[int]] = {}
+        for leaf in children.tolist():
+            alike.setdefault(_structure_of(circuit, leaf), []).append(leaf)
+        stacks += [np.array(group) for group in alike.values() if len(group) >= MIN_STACK]
+    return stacks
+
+
+def _structure_of(circuit: Circuit, leaf: int) -> bytes:
+    """All that two leaves have in common if they differ in their numbers alone."""
+    first, last = circuit.fam_ptr[leaf], circuit.fam_ptr[leaf + 1]
+    begin, end = circuit.fam_parent_ptr[first], circuit.fam_parent_ptr[last]
+    host = circuit.fam_host[first:last]
+    parts = (
+        circuit.fam_var[first:last],
+        circuit.fam_view[first:last],
+        np.where(host < 0, -1, host - first).astype(np.int32),
+        np.diff(circuit.fam_parent_ptr[first : last + 1]).astype(np.int32),
+        circuit.fam_parent[begin:end],
+        circuit.fam_parent_view[begin:end],
     )
+    return b"".join(part.tobytes() for part in parts)
+
+
+def _stack_tables(circuit: Circuit, node: IntArray, stacks: list[NDArray[Any]]) -> FloatArray:
+    """Place the tables of all leaves, those of a stack cell by cell; notes the places."""
+    node[:, TABLE] = node[:, CELLS]
+    node[:, N_LANES] = 1
+    node[:, STACK] = -1
+    if not stacks:
+        return circuit.fam_table
+    table = circuit.fam_table.copy()
+    extra = []
+    at = len(table)
+    for k, leaves in enumerate(stacks):
+        n_cells = int(node[leaves[0], N_CELLS])
+        cells = node[leaves, CELLS][:, None] + np.arange(n_cells)
+        extra.append(np.ascontiguousarray(circuit.fam_table[cells].T).ravel())
+        node[leaves, TABLE] = at
+        node[leaves, LANE] = np.arange(len(leaves))
+        node[leaves, N_LANES] = len(leaves)
+        node[leaves, STACK] = k
+        at += n_cells * len(leaves)
+    # What the stacks hold is not kept a second time.
+    owner = np.repeat(np.arange(circuit.n_nodes), node[:, N_CELLS])
+    kept = node[owner, STACK] < 0
+    place = np.cumsum(kept) - 1
+    alone = (node[:, N_CELLS] > 0) & (node[:, STACK] < 0)
+    node[alone, TABLE] = place[node[alone, CELLS]]
+    node[node[:, STACK] >= 0, TABLE] += int(kept.sum()) - len(table)
+    joined: FloatArray = np.concatenate([table[kept], *extra])
+    return joined
+
+
+def _tests(circuit: Circuit, node: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Number the distinct routing tests: is the variable in one of these states?"""
+    n_states = circuit.domains.n_states
+    number: dict[tuple[int, bytes], int] = {}
+    test: list[tuple[int, int]] = []
+    members: list[NDArray[np.uint8]] = []
+    size = 0
+
+    def test_of(v: int, states: NDArray[Any]) -> int:
+        nonlocal size
+        key = (v, states.tobytes())
+        if key not in number:
+            number[key] = len(test)
+            member = np.zeros(int(n_states[v]) + 1, dtype=np.uint8)
+            member[states] = 1
+            member[-1] = 1
+            test.append((v, size))
+            members.append(member)
+            size += len(member)
+        return number[key]
+
+    edge = np.full((len(circuit.child), 2), -1, dtype=np.int64)
+    lengths = np.diff(circuit.branch_ptr)
+    single = np.flatnonzero(lengths == 1)
+    edge[single, EDGE_STATE] = circuit.branch_state[circuit.branch_ptr[single]]
+    for decision in np.flatnonzero(circuit.kind == DECISION).tolist():
+        v = int(circuit.var[decision])
+        for e in range(circuit.child_ptr[decision], circuit.child_ptr[decision + 1]):
+            states = circuit.branch_state[circuit.branch_ptr[e] : circuit.branch_ptr[e + 1]]
+            edge[e, EDGE_TEST] = test_of(v, states)
+    node[:, NODE_TEST] = -1
+    for indicator in np.flatnonzero(circuit.kind == INDICATOR).tolist():
+        state = circuit.state[indicator : indicator + 1]
+        node[indicator, NODE_TEST] = test_of(int(circuit.var[indicator]), state)
+    tests = np.array(test, dtype=np.int64).reshape(-1, 2)
+    return edge, tests, np.concatenate([np.empty(0, dtype=np.uint8), *members])
 
 
 @kernel
@@ -307,64 +400,86 @@ def depth_of(child_ptr: IntArray, child: IntArray) -> int:
 def _layout(
     fam_ptr: IntArray,
     fam_var: IntArray,
+    fam_view: IntArray,
     fam_host: IntArray,
     parent_ptr: IntArray,
     parents: IntArray,
+    parent_view: IntArray,
     table_ptr: IntArray,
+    fam_states: IntArray,
+    parent_states: IntArray,
     n_states: IntArray,
-    offsets: IntArray,
+    view_ptr: IntArray,
+    view_local: IntArray,
 ) -> Any:
     n_nodes, n_families = len(fam_ptr) - 1, len(fam_var)
     up_ptr = np.zeros(n_families + 1, dtype=np.int64)
     for f in range(n_families):
         h = fam_host[f]
         up_ptr[f + 1] = up_ptr[f] + (table_ptr[h + 1] - table_ptr[h] if h >= 0 else 0)
-    records = np.zeros((n_nodes, 14), dtype=np.int64)
+    records = np.zeros((n_nodes, N_NODE), dtype=np.int64)
     family = np.empty((n_families, 8), dtype=np.uint32)
     parent = np.zeros((len(parents), 4), dtype=np.uint32)
     up = np.empty(up_ptr[n_families], dtype=np.uint32)
-    of_variable = np.zeros(len(n_states), dtype=np.int64)
     for node in range(n_nodes):
         first, last = fam_ptr[node], fam_ptr[node + 1]
         if first == last:
             continue
         records[node, FIRST], records[node, LAST] = first, last
-        records[node, TABLE], records[node, TABLE_END] = table_ptr[first], table_ptr[last]
+        records[node, CELLS] = table_ptr[first]
+        records[node, N_CELLS] = table_ptr[last] - table_ptr[first]
         records[node, PARENT_ROWS] = parent_ptr[first]
         records[node, UP_START] = up_ptr[first]
         for f in range(first, last):
-            v = fam_var[f]
             begin, end = parent_ptr[f], parent_ptr[f + 1]
             family[f, START] = table_ptr[f] - table_ptr[first]
-            family[f, VAR] = v
-            family[f, STATES] = n_states[v]
+            family[f, VAR] = fam_var[f]
+            family[f, STATES] = fam_states[f]
             family[f, PARENTS] = begin - parent_ptr[first]
             family[f, PARENTS_END] = end - parent_ptr[first]
             family[f, HOST] = max(fam_host[f] - first, 0)
             family[f, UP] = up_ptr[f] - up_ptr[first]
-            family[f, OFFSET] = offsets[v]
-            step = n_states[v]
+            family[f, VIEW] = NONE
+            if fam_view[f] >= 0:
+                family[f, VIEW] = view_ptr[fam_view[f]]
+                records[node, VIEWED] = 1
+            step = fam_states[f]
             for i in range(end - 1, begin - 1, -1):
                 parent[i, PARENT_VAR] = parents[i]
                 parent[i, STRIDE] = step
-                parent[i, PARENT_STATES] = n_states[parents[i]]
-                step *= n_states[parents[i]]
+                parent[i, PARENT_STATES] = parent_states[i]
+                parent[i, PARENT_VIEW] = NONE
+                if parent_view[i] >= 0:
+                    parent[i, PARENT_VIEW] = view_ptr[parent_view[i]]
+                    records[node, VIEWED] = 1
+                step *= parent_states[i]
             h = fam_host[f]
             if h < 0:
                 continue
-            # Stride in f of each variable of the host's family, 0 for those that f ignores.
-            of_variable[fam_var[h]] = 0
-            for j in range(parent_ptr[h], parent_ptr[h + 1]):
-                of_variable[parents[j]] = 0
-            for i in range(begin, end):
-                of_variable[parents[i]] = parent[i, STRIDE]
-            for cell in range(table_ptr[h + 1] - table_ptr[h]):
-                k = n_states[fam_var[h]]
-                base = table_ptr[f] - table_ptr[first] + cell % k * of_variable[fam_var[h]]
-                rest = cell // k
-                for j in range(parent_ptr[h + 1] - 1, parent_ptr[h] - 1, -1):
-                    k = n_states[parents[j]]
-                    base += rest % k * of_variable[parents[j]]
-                    rest //= k
-                up[up_ptr[f] + cell] = base
+            # The base in f of every cell of the host, one variable of the host after the other.
+            bases = up[up_ptr[f] : up_ptr[f + 1]]
+            bases[:] = family[f, START]
+            repeat = 1
+            for j in range(parent_ptr[h + 1], parent_ptr[h] - 1, -1):
+                # j = parent_ptr[h + 1] stands for the host's own variable, the fastest.
+                own = j == parent_ptr[h + 1]
+                u = fam_var[h] if own else parents[j]
+                seen = fam_view[h] if own else parent_view[j]
+                k = fam_states[h] if own else parent_states[j]
+                for i in range(begin, end):
+                    if parents[i] != u:
+                        continue
+                    placed = np.zeros(k, dtype=np.bool_)  # several states may look the same
+                    for s in range(n_states[u]):
+                        here = s if seen < 0 else view_local[view_ptr[seen] + s]
+                        if here < 0 or placed[here]:
+                            continue
+                        placed[here] = True
+                        there = s
+                        if parent_view[i] >= 0:
+                            there = view_local[view_ptr[parent_view[i]] + s]
+                        for block in range(here * repeat, len(bases), k * repeat):
+                            for c in range(block, block + repeat):
+                                bases[c] += there * parent[i, STRIDE]
+                repeat *= k
     return records, family, parent, up

@@ -14,14 +14,14 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from bayescut._typing import FloatArray
+from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import (
     CATEGORICAL,
     DECISION,
@@ -29,6 +29,7 @@ from bayescut.circuit._kinds import (
     INDICATOR,
     JUNCTION,
     PRODUCT,
+    STUDENT,
     SUM,
 )
 from bayescut.circuit._model import ARRAYS, Circuit
@@ -37,6 +38,7 @@ from bayescut.exceptions import CircuitError
 
 __all__ = [
     "Node",
+    "View",
     "categorical",
     "chow_liu",
     "circuit",
@@ -47,8 +49,42 @@ __all__ = [
     "junction",
     "mixture",
     "product",
+    "student",
     "weighted_sum",
 ]
+
+
+@dataclass(frozen=True)
+class View:
+    """How a leaf sees the states of a variable.
+
+    Parameters
+    ----------
+    local : sequence of int
+        For each state the state it looks like: 0, 1, ..., or -1 if it is impossible there.
+    share : sequence of float, optional
+        Probability of each state among those that look the same. Default: they are equally likely.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> size = build.categorical(0, [0.3, 0.7], view=build.View([0, 1, 1]))
+    >>> build.circuit(size, [3]).log_likelihood([[2]]).round(4)
+    array([-1.0498])
+    """
+
+    local: Sequence[int]
+    share: Sequence[float] | None = None
+
+    def arrays(self) -> tuple[IntArray, FloatArray]:
+        """The states and the logs of the shares."""
+        local = np.array(self.local, dtype=np.int32)
+        if self.share is None:
+            seen = np.maximum(local, 0)
+            counts = np.bincount(seen[local >= 0], minlength=seen.max(initial=0) + 1)
+            return local, np.where(local < 0, 0.0, -np.log(np.maximum(counts, 1)[seen]))
+        logs = np.where(local < 0, 0.0, _log(np.where(local < 0, 1.0, self.share)))
+        return local, logs
 
 
 @dataclass(frozen=True)
@@ -58,6 +94,8 @@ class Family:
     var: int
     parents: tuple[int, ...]
     log_table: FloatArray
+    view: View | None = None
+    parent_views: tuple[View | None, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +107,10 @@ class Node:
     state: int = -1
     children: tuple[Node, ...] = ()
     log_weight: FloatArray = field(default_factory=lambda: np.empty(0))
+    branches: tuple[tuple[int, ...], ...] | None = None
     param: FloatArray = field(default_factory=lambda: np.empty(0))
     families: tuple[Family, ...] = ()
+    view: View | None = None
 
 
 def _log(probabilities: ArrayLike) -> FloatArray:
@@ -86,9 +126,9 @@ def indicator(var: int, state: int) -> Node:
     return Node(INDICATOR, var=var, state=state)
 
 
-def categorical(var: int, probabilities: ArrayLike) -> Node:
-    """Input p(X_var = k) = probabilities[k]."""
-    return Node(CATEGORICAL, var=var, param=_log(probabilities))
+def categorical(var: int, probabilities: ArrayLike, view: View | None = None) -> Node:
+    """Input p(X_var = k) = probabilities[k], for the states that a view shows if there is one."""
+    return Node(CATEGORICAL, var=var, param=_log(probabilities), view=view)
 
 
 def gaussian(var: int, mean: float, deviation: float) -> Node:
@@ -96,7 +136,16 @@ def gaussian(var: int, mean: float, deviation: float) -> Node:
     return Node(GAUSSIAN, var=var, param=np.array([mean, deviation], dtype=np.float64))
 
 
-def junction(families: Iterable[tuple[int, Sequence[int], ArrayLike]]) -> Node:
+def student(var: int, location: float, scale: float, freedom: float) -> Node:
+    """Student-t density of a continuous variable, with so many degrees of freedom."""
+    return Node(STUDENT, var=var, param=np.array([location, scale, freedom], dtype=np.float64))
+
+
+def junction(
+    families: Iterable[tuple[int, Sequence[int], ArrayLike]],
+    views: Mapping[int, View] | None = None,
+    parent_views: Mapping[tuple[int, int], View] | None = None,
+) -> Node:
     """Thin junction tree: p(x) = Π p(x_v | parents of v).
 
     Parameters
@@ -105,6 +154,11 @@ def junction(families: Iterable[tuple[int, Sequence[int], ArrayLike]]) -> Node:
         In an order where parents come first. ``table`` has one axis per parent and one for the
         variable, p(x_v | parents) in the last. The parents of a variable must lie together in one
         earlier family, which keeps the cost of a query linear in the sizes of the tables.
+    views : mapping from variable to View, optional
+        How families see their own variables.
+    parent_views : mapping from (variable, parent) to View, optional
+        How a family sees a parent: states that look the same share a row of its table. Never finer
+        than the family that holds its parents sees it.
 
     Examples
     --------
@@ -124,7 +178,9 @@ def junction(families: Iterable[tuple[int, Sequence[int], ArrayLike]]) -> Node:
                 f"The table of variable {var} needs one axis for each of its {len(parents)} "
                 f"parents and one for itself; it has {logs.ndim}."
             )
-        made.append(Family(int(var), tuple(int(p) for p in parents), logs))
+        among = tuple((parent_views or {}).get((var, p)) for p in parents)
+        own = (views or {}).get(var)
+        made.append(Family(int(var), tuple(int(p) for p in parents), logs, own, among))
     return Node(JUNCTION, families=tuple(made))
 
 
@@ -181,9 +237,39 @@ def weighted_sum(weights: ArrayLike, *children: Node) -> Node:
     return Node(SUM, children=children, log_weight=_edge_weights(weights, children))
 
 
-def decision(var: int, weights: ArrayLike, *children: Node) -> Node:
-    """Σ_k weights[k] · [X_var = k] · child_k, one child for each state of the variable."""
-    return Node(DECISION, var=var, children=children, log_weight=_edge_weights(weights, children))
+def decision(
+    var: int,
+    weights: ArrayLike,
+    *children: Node,
+    branches: Sequence[Iterable[int]] | None = None,
+) -> Node:
+    """Σ_k weights[k] · [X_var ∈ branches[k]] · child_k.
+
+    By default there is one child for each state of the variable. A child for a single state does
+    not mention the variable; a child for several states does, and leaves it no other state.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import build
+    >>> small = build.categorical(0, [0.5, 0.5], view=build.View([0, 1, -1]))
+    >>> low = build.product(small, build.categorical(1, [0.9, 0.1]))
+    >>> high = build.categorical(1, [0.2, 0.8])
+    >>> node = build.decision(0, [0.6, 0.4], low, high, branches=[{0, 1}, {2}])
+    >>> build.circuit(node, [3, 2]).log_likelihood([[1, 0], [2, 0]]).round(4)
+    array([-1.3093, -2.5257])
+    """
+    sets = None
+    if branches is not None:
+        sets = tuple(tuple(sorted({int(s) for s in states})) for states in branches)
+        if len(sets) != len(children):
+            raise CircuitError(f"{len(children)} children but {len(sets)} branches.")
+    return Node(
+        DECISION,
+        var=var,
+        children=children,
+        log_weight=_edge_weights(weights, children),
+        branches=sets,
+    )
 
 
 def _edge_weights(weights: ArrayLike, children: tuple[Node, ...]) -> FloatArray:
@@ -205,7 +291,7 @@ def circuit(root: Node, domains: Domains | ArrayLike) -> Circuit:
     """
     if not isinstance(domains, Domains):
         domains = Domains.of_sizes(domains)
-    arrays = _Arrays()
+    arrays = _Arrays(domains)
     position: dict[int, int] = {}
     waiting = [(root, False)]
     while waiting:
@@ -213,47 +299,85 @@ def circuit(root: Node, domains: Domains | ArrayLike) -> Circuit:
         if id(node) in position:
             continue
         if is_ready:
-            position[id(node)] = len(arrays.kind)
+            position[id(node)] = len(arrays.lists["kind"])
             arrays.add(node, [position[id(child)] for child in node.children])
         else:
             waiting.append((node, True))
             waiting.extend((child, False) for child in reversed(node.children))
-    return arrays.freeze(domains)
+    return arrays.freeze()
 
 
 class _Arrays:
     """The arrays of a circuit while they grow."""
 
-    def __init__(self) -> None:
-        self.kind: list[int] = []
-        self.var: list[int] = []
-        self.state: list[int] = []
-        self.child_ptr: list[int] = [0]
-        self.child: list[int] = []
-        self.log_weight: list[float] = []
-        self.param_ptr: list[int] = [0]
-        self.param: list[float] = []
-        self.fam_ptr: list[int] = [0]
-        self.fam_var: list[int] = []
-        self.fam_host: list[int] = []
-        self.fam_parent_ptr: list[int] = [0]
-        self.fam_parent: list[int] = []
-        self.fam_table_ptr: list[int] = [0]
-        self.fam_table: list[float] = []
+    def __init__(self, domains: Domains) -> None:
+        self.domains = domains
+        self.lists: dict[str, list[Any]] = {
+            name: [0] if name.endswith("_ptr") else [] for name in ARRAYS
+        }
+        self.views: dict[tuple[bytes, bytes], int] = {}
 
     def add(self, node: Node, children: list[int]) -> None:
-        self.kind.append(node.kind)
-        self.var.append(node.var)
-        self.state.append(node.state)
-        self.child.extend(children)
-        self.child_ptr.append(len(self.child))
-        self.log_weight.extend(node.log_weight.tolist())
-        self.param.extend(node.param.ravel().tolist())
-        self.param_ptr.append(len(self.param))
+        lists = self.lists
+        lists["kind"].append(node.kind)
+        lists["var"].append(node.var)
+        lists["state"].append(node.state)
+        lists["child"].extend(children)
+        lists["child_ptr"].append(len(lists["child"]))
+        lists["log_weight"].extend(node.log_weight.tolist())
+        self._add_branches(node)
+        self._check_shape(node.var, node.param, node.kind, node.view)
+        lists["view"].append(self._view(node.view))
+        lists["param"].extend(node.param.ravel().tolist())
+        lists["param_ptr"].append(len(lists["param"]))
         self._add_families(node)
-        self.fam_ptr.append(len(self.fam_var))
+        lists["fam_ptr"].append(len(lists["fam_var"]))
+
+    def _add_branches(self, node: Node) -> None:
+        sets: Sequence[Sequence[int]] = [()] * len(node.children)
+        if node.kind == DECISION:
+            sets = node.branches or [(k,) for k in range(len(node.children))]
+            known = 0 <= node.var < len(self.domains)
+            if node.branches is None and known:
+                n_states = int(self.domains.n_states[node.var])
+                if len(node.children) != n_states:
+                    raise CircuitError(
+                        f"A decision on variable {node.var} has exactly one edge for each of its "
+                        f"{n_states} states, or says which states its edges stand for; "
+                        f"it has {len(node.children)}."
+                    )
+        for states in sets:
+            self.lists["branch_state"].extend(states)
+            self.lists["branch_ptr"].append(len(self.lists["branch_state"]))
+
+    def _view(self, view: View | None) -> int:
+        if view is None:
+            return -1
+        local, share = view.arrays()
+        key = (local.tobytes(), share.tobytes())
+        if key not in self.views:
+            self.views[key] = len(self.views)
+            self.lists["view_local"].extend(local.tolist())
+            self.lists["view_share"].extend(share.tolist())
+            self.lists["view_ptr"].append(len(self.lists["view_local"]))
+        return self.views[key]
+
+    def _n_states(self, var: int, view: View | None) -> int | None:
+        """States of a variable as a view shows them; None if there is no such variable."""
+        if view is not None:
+            return int(max(view.local, default=-1)) + 1
+        return int(self.domains.n_states[var]) if 0 <= var < len(self.domains) else None
+
+    def _check_shape(self, var: int, param: FloatArray, kind: int, view: View | None) -> None:
+        expected = self._n_states(var, view) if kind == CATEGORICAL else None
+        if expected is not None and param.shape != (expected,):
+            raise CircuitError(
+                f"The probabilities of variable {var} must have the shape ({expected},), one for "
+                f"each state, not {param.shape}."
+            )
 
     def _add_families(self, node: Node) -> None:
+        lists = self.lists
         family_of: dict[int, int] = {}
         scope_of: dict[int, set[int]] = {}
         for family in node.families:
@@ -271,21 +395,31 @@ class _Arrays:
                         f"The parents {list(family.parents)} of variable {family.var} "
                         "do not lie together in one earlier family."
                     )
-            position = len(self.fam_var)
+            seen = family.parent_views or (None,) * len(family.parents)
+            shape = [self._n_states(p, v) for p, v in zip(family.parents, seen, strict=True)]
+            shape.append(self._n_states(family.var, family.view))
+            if None not in shape and family.log_table.shape != tuple(shape):
+                raise CircuitError(
+                    f"The table of variable {family.var} must have the shape {tuple(shape)}, the "
+                    f"states of its parents and its own, not {family.log_table.shape}."
+                )
+            position = len(lists["fam_var"])
             family_of[family.var] = position
             scope_of[position] = {family.var, *family.parents}
-            self.fam_var.append(family.var)
-            self.fam_host.append(host)
-            self.fam_parent.extend(family.parents)
-            self.fam_parent_ptr.append(len(self.fam_parent))
-            self.fam_table.extend(family.log_table.ravel().tolist())
-            self.fam_table_ptr.append(len(self.fam_table))
+            lists["fam_var"].append(family.var)
+            lists["fam_view"].append(self._view(family.view))
+            lists["fam_host"].append(host)
+            lists["fam_parent"].extend(family.parents)
+            lists["fam_parent_view"].extend(self._view(view) for view in seen)
+            lists["fam_parent_ptr"].append(len(lists["fam_parent"]))
+            lists["fam_table"].extend(family.log_table.ravel().tolist())
+            lists["fam_table_ptr"].append(len(lists["fam_table"]))
 
-    def freeze(self, domains: Domains) -> Circuit:
+    def freeze(self) -> Circuit:
         arrays: dict[str, Any] = {
-            name: np.array(getattr(self, name), dtype=dtype) for name, dtype in ARRAYS.items()
+            name: np.array(self.lists[name], dtype=dtype) for name, dtype in ARRAYS.items()
         }
-        return Circuit(domains=domains, **arrays)
+        return Circuit(domains=self.domains, **arrays)
 
 
 def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
@@ -310,7 +444,8 @@ def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
     parts: dict[str, list[Any]] = {name: [] for name in ARRAYS}
     roots: list[Any] = []
     root_weights: list[Any] = []
-    n_nodes = n_families = 0
+    n_nodes = n_families = n_views = 0
+    views: dict[bytes, int] = {}
     for log_weight, member in zip(log_weights, circuits, strict=True):
         arrays = dict(member.arrays())
         size = member.n_nodes
@@ -320,24 +455,34 @@ def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
             roots.append(member.child[begin:] + n_nodes)
             root_weights.append(member.log_weight[begin:] + log_weight)
             size -= 1
-            for name in ("kind", "var", "state", "child_ptr", "param_ptr", "fam_ptr"):
+            for name in ("kind", "var", "state", "view", "child_ptr", "param_ptr", "fam_ptr"):
                 arrays[name] = arrays[name][:-1]
             for name in ("child", "log_weight"):
                 arrays[name] = arrays[name][:begin]
+            arrays["branch_ptr"] = arrays["branch_ptr"][: begin + 1]
         else:
             roots.append(np.array([n_nodes + size - 1]))
             root_weights.append(np.array([log_weight]))
         arrays["child"] = arrays["child"] + np.int32(n_nodes)
         host = arrays["fam_host"]
         arrays["fam_host"] = np.where(host < 0, host, host + np.int32(n_families))
+        new, kept = _join_views(member, views, n_views)
+        for name in ("view", "fam_view", "fam_parent_view"):
+            arrays[name] = new[arrays[name]]
+        lengths = np.diff(member.view_ptr)
+        inside = np.repeat(kept, lengths)
+        arrays["view_local"] = member.view_local[inside]
+        arrays["view_share"] = member.view_share[inside]
+        arrays["view_ptr"] = np.concatenate([[0], np.cumsum(lengths[kept])])
+        n_views += int(kept.sum())
         for name, array in arrays.items():
             parts[name].append(np.diff(array) if name.endswith("_ptr") else array)
         n_nodes += size
         n_families += len(member.fam_var)
     new_children = np.concatenate(roots)
-    one = {"kind": [SUM], "var": [-1], "state": [-1], "child": new_children}
+    one = {"kind": [SUM], "var": [-1], "state": [-1], "view": [-1], "child": new_children}
     one |= {"log_weight": np.concatenate(root_weights), "child_ptr": [len(new_children)]}
-    one |= {"param_ptr": [0], "fam_ptr": [0]}
+    one |= {"param_ptr": [0], "fam_ptr": [0], "branch_ptr": np.zeros(len(new_children), dtype=int)}
     for name, last in one.items():
         parts[name].append(np.asarray(last))
     joined: dict[str, Any] = {}
@@ -347,3 +492,24 @@ def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
             array = np.concatenate([np.zeros(1, dtype=dtype), np.cumsum(array, dtype=dtype)])
         joined[name] = array
     return Circuit(domains=circuits[0].domains, **joined)
+
+
+def _join_views(
+    member: Circuit, views: dict[bytes, int], n_views: int
+) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Number the views of a member among those of all members, each once.
+
+    Returns the new number of every view (and of -1, none), and which of them are new.
+    """
+    n = len(member.view_ptr) - 1
+    new = np.full(n + 1, -1, dtype=np.int32)
+    kept = np.zeros(n, dtype=bool)
+    for u in range(n):
+        begin, end = member.view_ptr[u], member.view_ptr[u + 1]
+        key = member.view_local[begin:end].tobytes() + member.view_share[begin:end].tobytes()
+        if key not in views:
+            views[key] = n_views
+            n_views += 1
+            kept[u] = True
+        new[u] = views[key]
+    return new, kept

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayescut.circuit._kinds import (
-    CATEGORICAL,
-    DECISION,
-    GAUSSIAN,
-    INDICATOR,
-    JUNCTION,
-    PRODUCT,
-)
+from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, PRODUCT
+from bayescut.circuit.inputs import INPUTS
 from bayescut.exceptions import CircuitError
 
 if TYPE_CHECKING:
@@ -63,7 +57,7 @@ class _Picture:
                 if kind != PRODUCT:
                     label = f"{np.exp(circuit.log_weight[begin + k]):.2g}"
                 if kind == DECISION:
-                    label = f"{self.state(int(circuit.var[node]), k)}: {label}"
+                    label = f"{self.branch(begin + k, int(circuit.var[node]))}: {label}"
                 self.lines.append((spot, child, label))
         self.drawn[node] = spot
         return spot
@@ -78,16 +72,17 @@ class _Picture:
 
     def input_text(self, node: int) -> str:
         circuit = self.circuit
-        kind, var = int(circuit.kind[node]), int(circuit.var[node])
-        name = self.names[var]
-        if kind == INDICATOR:
-            return f"{name} = {self.state(var, int(circuit.state[node]))}"
-        param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
-        if kind == GAUSSIAN:
-            return f"{name}\nN({param[0]:.2g}, {param[1]:.2g}²)"
-        if kind == CATEGORICAL and len(param) <= 4:
-            return f"{name}\n" + " ".join(f"{p:.2g}" for p in np.exp(param))
-        return name
+        name = self.names[circuit.var[node]]
+        return INPUTS[int(circuit.kind[node])].text(circuit, node, name)
+
+    def branch(self, edge: int, var: int) -> str:
+        """The states of a decision's edge."""
+        circuit = self.circuit
+        begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
+        states = [self.state(var, s) for s in circuit.branch_state[begin:end].tolist()]
+        if len(states) > 3:
+            states = [*states[:2], f"+{len(states) - 2}"]
+        return ", ".join(states)
 
     def leaf(self, node: int, level: int) -> _Spot:
         """Draw a junction leaf as the tree of its families, or as one box if it is large."""

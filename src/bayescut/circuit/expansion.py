@@ -6,8 +6,10 @@ from collections.abc import Callable
 from itertools import product as assignments
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bayescut.circuit import build
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, GAUSSIAN, INDICATOR, PRODUCT, SUM
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, INDICATOR, JUNCTION, PRODUCT, SUM
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
@@ -42,21 +44,42 @@ def expand(circuit: Circuit) -> Circuit:
         begin, end = circuit.child_ptr[node], circuit.child_ptr[node + 1]
         children = tuple(made[c] for c in circuit.child[begin:end].tolist())
         log_weight = circuit.log_weight[begin:end]
-        if kind in (CATEGORICAL, GAUSSIAN):
-            param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
-            made.append(build.Node(kind, var=var, param=param))
-        elif kind == INDICATOR:
+        if kind == INDICATOR:
             made.append(indicator(var, int(circuit.state[node])))
         elif kind == DECISION:
             branches = tuple(
-                build.product(indicator(var, k), child) for k, child in enumerate(children)
+                _branch(circuit, e, child, indicator)
+                for e, child in zip(range(begin, end), children, strict=True)
             )
             made.append(build.Node(SUM, children=branches, log_weight=log_weight))
         elif kind in (SUM, PRODUCT):
             made.append(build.Node(kind, children=children, log_weight=log_weight))
-        else:
+        elif kind == JUNCTION:
             made.append(_expand_leaf(circuit, node, indicator))
+        else:
+            param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+            view = _view(circuit, int(circuit.view[node]))
+            made.append(build.Node(kind, var=var, param=param, view=view))
     return build.circuit(made[-1], circuit.domains)
+
+
+def _branch(
+    circuit: Circuit, edge: int, child: build.Node, indicator: Callable[[int, int], build.Node]
+) -> build.Node:
+    """A branch of one state settles the variable; below one of several its child does so itself."""
+    states = circuit.branch_state[circuit.branch_ptr[edge] : circuit.branch_ptr[edge + 1]]
+    if len(states) > 1:
+        return child
+    owner = int(np.searchsorted(circuit.child_ptr, edge, side="right")) - 1
+    return build.product(indicator(int(circuit.var[owner]), int(states[0])), child)
+
+
+def _view(circuit: Circuit, number: int) -> build.View | None:
+    if number < 0:
+        return None
+    begin, end = circuit.view_ptr[number], circuit.view_ptr[number + 1]
+    share = np.exp(circuit.view_share[begin:end])
+    return build.View(circuit.view_local[begin:end].tolist(), share.tolist())
 
 
 def _expand_leaf(
@@ -64,29 +87,61 @@ def _expand_leaf(
 ) -> build.Node:
     first, last = int(circuit.fam_ptr[node]), int(circuit.fam_ptr[node + 1])
     n_states = circuit.domains.n_states
-    parents = {
-        f: circuit.fam_parent[circuit.fam_parent_ptr[f] : circuit.fam_parent_ptr[f + 1]].tolist()
-        for f in range(first, last)
-    }
+    parents: dict[int, list[int]] = {}
+    parent_views: dict[int, list[int]] = {}
+    for f in range(first, last):
+        begin, end = circuit.fam_parent_ptr[f], circuit.fam_parent_ptr[f + 1]
+        parents[f] = circuit.fam_parent[begin:end].tolist()
+        parent_views[f] = circuit.fam_parent_view[begin:end].tolist()
     hosted: dict[int, list[int]] = {f: [] for f in range(-1, last)}
     for f in range(first, last):
         hosted[int(circuit.fam_host[f])].append(f)
+
+    def seen(view: int, state: int) -> int:
+        return state if view < 0 else int(circuit.view_local[circuit.view_ptr[view] + state])
+
+    def example(v: int, view: int) -> list[int]:
+        """For every state that a view shows, one that looks like it."""
+        first_of: dict[int, int] = {}
+        for s in range(n_states[v]):
+            if seen(view, s) >= 0:
+                first_of.setdefault(seen(view, s), s)
+        return [first_of[k] for k in range(len(first_of))]
+
     sums: dict[tuple[int, tuple[int, ...]], build.Node] = {}
     for f in range(last - 1, first - 1, -1):
-        v = int(circuit.fam_var[f])
+        v, view = int(circuit.fam_var[f]), int(circuit.fam_view[f])
         table = circuit.fam_table[circuit.fam_table_ptr[f] : circuit.fam_table_ptr[f + 1]]
-        rows = table.reshape(-1, n_states[v])
-        given = assignments(*(range(n_states[p]) for p in parents[f]))
-        for row, assignment in zip(rows, given, strict=True):
-            known = dict(zip(parents[f], assignment, strict=True))
+        rows = table.reshape(-1, circuit.fam_states[f])
+        shown = [example(p, u) for p, u in zip(parents[f], parent_views[f], strict=True)]
+        own = _view(circuit, view)
+        for row, given in zip(rows, assignments(*shown), strict=True):
+            # A parent assignment is named by what the family sees of it.
+            known = dict(zip(parents[f], given, strict=True))
+            key = tuple(seen(u, s) for u, s in zip(parent_views[f], given, strict=True))
             if not hosted[f]:
-                sums[f, assignment] = build.Node(CATEGORICAL, var=v, param=row)
+                sums[f, key] = build.Node(CATEGORICAL, var=v, param=row, view=own)
                 continue
             branches = []
-            for k in range(n_states[v]):
-                known[v] = k
-                below = [sums[g, tuple(known[p] for p in parents[g])] for g in hosted[f]]
-                branches.append(build.product(indicator(v, k), *below))
-            sums[f, assignment] = build.Node(SUM, children=tuple(branches), log_weight=row)
+            weights = []
+            for s in range(n_states[v]):
+                local = seen(view, s)
+                if local < 0:
+                    continue
+                known[v] = s
+                below = [
+                    sums[
+                        g,
+                        tuple(
+                            seen(u, known[p])
+                            for p, u in zip(parents[g], parent_views[g], strict=True)
+                        ),
+                    ]
+                    for g in hosted[f]
+                ]
+                branches.append(build.product(indicator(v, s), *below))
+                share = 0.0 if view < 0 else circuit.view_share[circuit.view_ptr[view] + s]
+                weights.append(row[local] + share)
+            sums[f, key] = build.Node(SUM, children=tuple(branches), log_weight=np.array(weights))
     roots = [sums[f, ()] for f in hosted[-1]]
     return roots[0] if len(roots) == 1 else build.product(*roots)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayescut._typing import FloatArray
-from bayescut.circuit._batches import CHUNK, Scratch, in_order, read_evidence
-from bayescut.circuit._kinds import CATEGORICAL, GAUSSIAN, PRODUCT
-from bayescut.circuit._spread import spread
-from bayescut.circuit.queries import refuse_impossible
+from bayescut.circuit._kinds import CATEGORICAL, PRODUCT
+from bayescut.circuit._threads import in_order
+from bayescut.circuit.evidence import read_evidence
+from bayescut.circuit.inputs import INPUTS
+from bayescut.circuit.inputs._scratch import Sinks
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError
 
@@ -31,26 +32,26 @@ class Flows:
     tables : float64 array (T,)
         Aligned with ``circuit.fam_table``.
     categorical : float64 array (P,)
-        Aligned with ``circuit.param``; zero where a parameter belongs to a Gaussian.
-    gaussian : float64 array (n_nodes, 3)
-        Weight, mean and sum of squared deviations of what each Gaussian input has seen; zero for
-        other nodes; no rows if the circuit has no Gaussian inputs.
+        Aligned with ``circuit.param``; zero where a parameter belongs to a continuous input.
+    continuous : float64 array (n_nodes, 3)
+        Weight, mean and sum of squared deviations of what each continuous input has seen; zero for
+        other nodes; no rows if the circuit has no continuous inputs.
     """
 
     edges: FloatArray
     tables: FloatArray
     categorical: FloatArray
-    gaussian: FloatArray
+    continuous: FloatArray
 
     @classmethod
     def zeros(cls, circuit: Circuit) -> Flows:
         """Return the flows of no rows at all."""
-        n_gaussian = circuit.n_nodes if np.any(circuit.kind == GAUSSIAN) else 0
+        n_continuous = circuit.n_nodes if np.any(circuit.domains.n_states == 0) else 0
         return cls(
             np.zeros(len(circuit.child)),
             np.zeros(len(circuit.fam_table)),
             np.zeros(len(circuit.param)),
-            np.zeros((n_gaussian, 3)),
+            np.zeros((n_continuous, 3)),
         )
 
     def add(self, other: Flows) -> None:
@@ -59,23 +60,21 @@ class Flows:
         self.tables[:] += other.tables
         self.categorical[:] += other.categorical
         # Moments of two sets of rows combined (Chan, Golub and LeVeque 1979).
-        weight, mean, squares = self.gaussian.T
-        extra = other.gaussian[:, 0]
+        weight, mean, squares = self.continuous.T
+        extra = other.continuous[:, 0]
         total = weight + extra
         share = np.divide(extra, total, out=np.zeros_like(total), where=total > 0)
-        step = other.gaussian[:, 1] - mean
-        squares += other.gaussian[:, 2] + step**2 * weight * share
+        step = other.continuous[:, 1] - mean
+        squares += other.continuous[:, 2] + step**2 * weight * share
         mean += step * share
         weight += extra
 
 
 def flows(
     circuit: Circuit,
-    codes: Any,
+    rows: Any,
     sample_weight: ArrayLike | None = None,
-    allowed: ArrayLike | None = None,
     *,
-    values: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Flows:
     r"""Count how often rows use each edge, table cell and input of a circuit, in expectation.
@@ -96,50 +95,40 @@ def flows(
     (array([2., 1.]), array([1., 1., 0., 1.]))
     """
     circuit.require()
-    evidence = read_evidence(circuit, codes, allowed, values)
-    root = np.array([circuit.root])
-    weights = np.empty((1, 0))
+    read = read_evidence(circuit, rows)
+    weights = np.ones(read.n_rows)
     if sample_weight is not None:
-        given = np.array(sample_weight, dtype=np.float64)
-        if given.shape != (evidence.n_rows,):
-            raise DataError(f"{evidence.n_rows} rows but weights of shape {given.shape}.")
-        if not np.all((given >= 0) & np.isfinite(given)):
+        weights = np.array(sample_weight, dtype=np.float64)
+        if weights.shape != (read.n_rows,):
+            raise DataError(f"{read.n_rows} rows but weights of shape {weights.shape}.")
+        if not np.all((weights >= 0) & np.isfinite(weights)):
             raise DataError("Weights must be finite and not negative.")
-        weights = given[None]
+    passes = circuit._passes
+    root = np.array([circuit.root])
+    block = passes.block_rows(with_joint=True)
 
     def work(start: int, stop: int) -> Flows:
         part = Flows.zeros(circuit)
-        scratch = Scratch(circuit, evidence, with_joint=True)
-        for begin in range(start, stop, CHUNK):
-            states, unknown = scratch.read(begin, min(begin + CHUNK, stop))
-            bad = spread(
-                circuit.plan,
-                scratch.workspace,
-                scratch.lanes,
-                root,
-                states,
-                unknown,
-                evidence.allowed,
-                evidence.values,
-                begin,
-                scratch.most_pairs,
-                weights,
-                np.empty((1, 0)),
-                np.empty((1, 0, 3)),
-                part.edges,
-                part.tables,
-                part.categorical,
-                part.gaussian,
+        for begin in range(start, stop, block):
+            end = min(begin + block, stop)
+            sinks = Sinks(
+                posterior=np.empty((0, 0)),
+                moments=np.empty((end - begin, 0, 3)),
+                edges=part.edges,
+                tables=part.tables,
+                params=part.categorical,
+                statistics=part.continuous,
             )
-            refuse_impossible(bad)
+            routed = passes.up(read, begin, end, root, with_joint=True)
+            passes.spread(routed, begin, weights[begin:end], sinks)
         return part
 
     total = Flows.zeros(circuit)
     # Enough rows at a time to outweigh the cost of adding up all counts; a function of the circuit
     # alone, since the order of the additions decides the last bits of the sums.
     n_counts = len(total.edges) + len(total.tables) + len(total.categorical)
-    size = CHUNK * max(4, n_counts // (64 * 1024))
-    in_order(evidence.n_rows, size, n_jobs, work, total.add)
+    size = block * max(4, n_counts // (64 * 1024))
+    in_order(read.n_rows, size, n_jobs, work, total.add)
     return total
 
 
@@ -165,12 +154,34 @@ def entropy(circuit: Circuit) -> float:
     total += _cross(used.tables, circuit.fam_table, True)
     owner = np.repeat(circuit.kind, np.diff(circuit.param_ptr))
     total += _cross(used.categorical, circuit.param, owner == CATEGORICAL)
-    gaussian = np.flatnonzero(circuit.kind == GAUSSIAN)
-    if gaussian.size:
-        deviation = circuit.param[circuit.param_ptr[gaussian] + 1]
-        each = 0.5 * np.log(2 * np.pi * np.e) + np.log(deviation)
-        total += float(used.gaussian[gaussian, 0] @ each)
+    total += _inside_views(circuit, used)
+    for kind in INPUTS.values():
+        if kind.continuous:
+            for node in np.flatnonzero(circuit.kind == kind.kind):
+                param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+                total += float(used.continuous[node, 0]) * kind.entropy(param)
     return total
+
+
+def _inside_views(circuit: Circuit, used: Flows) -> float:
+    """Entropy of the states that look the same to a leaf, as often as it is used."""
+    share = np.exp(circuit.view_share)
+    each = -share * circuit.view_share
+    total = 0.0
+    for node in np.flatnonzero(circuit.view >= 0):
+        begin, end = circuit.param_ptr[node], circuit.param_ptr[node + 1]
+        total += _inside_view(circuit, int(circuit.view[node]), used.categorical[begin:end], each)
+    for f in np.flatnonzero(circuit.fam_view >= 0):
+        begin, end = circuit.fam_table_ptr[f], circuit.fam_table_ptr[f + 1]
+        counts = used.tables[begin:end].reshape(-1, circuit.fam_states[f]).sum(axis=0)
+        total += _inside_view(circuit, int(circuit.fam_view[f]), counts, each)
+    return total
+
+
+def _inside_view(circuit: Circuit, view: int, counts: FloatArray, each: FloatArray) -> float:
+    begin, end = circuit.view_ptr[view], circuit.view_ptr[view + 1]
+    local = circuit.view_local[begin:end]
+    return float(counts[local[local >= 0]] @ each[begin:end][local >= 0])
 
 
 def _cross(weight: FloatArray, logs: FloatArray, where: Any) -> float:

@@ -3,8 +3,8 @@
 smooth
     The children of a sum have the same scope (those of a decision too).
 decomposable
-    The children of a product have disjoint scopes; a decision's children do not mention its
-    variable. Smooth and decomposable circuits marginalise exactly.
+    The children of a product have disjoint scopes; below an edge of one state a decision's
+    variable is not mentioned. Smooth and decomposable circuits marginalise exactly.
 deterministic
     At most one child of a sum is possible for any complete row. A decision is deterministic by
     construction; the children of a plain sum must differ pairwise in the possible states of some
@@ -54,6 +54,7 @@ def first_offenders(circuit: Circuit) -> tuple[int | None, int | None]:
         circuit.var,
         circuit.child_ptr,
         circuit.child,
+        circuit.branch_ptr,
         circuit.fam_ptr,
         circuit.fam_var,
         len(circuit.domains),
@@ -71,6 +72,7 @@ def _first_offenders(
     var: IntArray,
     child_ptr: IntArray,
     child: IntArray,
+    branch_ptr: IntArray,
     fam_ptr: IntArray,
     fam_var: IntArray,
     n_variables: int,
@@ -88,17 +90,27 @@ def _first_offenders(
             continue
         first = child_ptr[node]
         overlap = False
+        v = var[node]
+        bit = one << np.uint64(v & 63) if v >= 0 else np.uint64(0)
         for e in range(first, child_ptr[node + 1]):
             below = scope[child[e]]
-            for w in range(n_words):
-                if kind[node] == PRODUCT:
-                    overlap = overlap or (own[w] & below[w]) != 0
-                elif e > first and own[w] != below[w] and not_smooth < 0:
+            if kind[node] == DECISION:
+                # Along an edge of one state the variable is settled; along others it is not.
+                inside = (below[v >> 6] & bit) != 0
+                if branch_ptr[e + 1] - branch_ptr[e] == 1:
+                    overlap = overlap or inside
+                elif not inside and not_smooth < 0:
                     not_smooth = node
-                own[w] |= below[w]
-        v = var[node]
-        if v >= 0:
-            bit = one << np.uint64(v & 63)
+            for w in range(n_words):
+                here = below[w]
+                if kind[node] == DECISION and w == v >> 6:
+                    here |= bit
+                if kind[node] == PRODUCT:
+                    overlap = overlap or (own[w] & here) != 0
+                elif e > first and own[w] != here and not_smooth < 0:
+                    not_smooth = node
+                own[w] |= here
+        if v >= 0 and kind[node] != DECISION:
             overlap = overlap or (own[v >> 6] & bit) != 0
             own[v >> 6] |= bit
         if overlap and not_decomposable < 0:
@@ -108,29 +120,72 @@ def _first_offenders(
 
 def first_nondeterministic(circuit: Circuit) -> int | None:
     """Return the first sum of which two children may be possible together."""
-    kind = circuit.kind
-    if not np.any(kind == SUM):
+    sums = np.flatnonzero(circuit.kind == SUM)
+    if len(sums) == 0:
         return None
+    confined = confined_states(circuit)
+    for node in sums.tolist():
+        begin, end = circuit.child_ptr[node], circuit.child_ptr[node + 1]
+        if not _disjoint([confined[c] for c in circuit.child[begin:end].tolist()]):
+            return int(node)
+    return None
+
+
+def confined_states(circuit: Circuit) -> list[dict[int, int]]:
+    """For each node the variables that it confines, each with the states it leaves as bits."""
+    kind = circuit.kind
     n_states = circuit.domains.n_states.tolist()
-    # For each node the variables that it confines, each with the set of states it leaves as bits.
+    shown = _shown_states(circuit)
+    owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.fam_ptr))
+    seen = np.flatnonzero(circuit.fam_view >= 0)
+    leaves: dict[int, dict[int, int]] = {}
+    for f in seen.tolist():
+        states = shown[circuit.fam_view[f]]
+        if states != (1 << n_states[circuit.fam_var[f]]) - 1:
+            leaves.setdefault(int(owner[f]), {})[int(circuit.fam_var[f])] = states
     confined: list[dict[int, int]] = []
     free: dict[int, int] = {}
     for node in range(circuit.n_nodes):
+        v = int(circuit.var[node])
         if kind[node] == INDICATOR:
-            v = int(circuit.var[node])
             confined.append({v: 1 << int(circuit.state[node])} if n_states[v] > 1 else free)
+            continue
+        if circuit.view[node] >= 0:
+            states = shown[circuit.view[node]]
+            confined.append({v: states} if states != (1 << n_states[v]) - 1 else free)
+            continue
+        if node in leaves:
+            confined.append(leaves[node])
             continue
         begin, end = circuit.child_ptr[node], circuit.child_ptr[node + 1]
         children = [confined[c] for c in circuit.child[begin:end].tolist()]
-        if kind[node] == SUM and not _disjoint(children):
-            return node
-        if kind[node] == PRODUCT:
+        if kind[node] == DECISION:
+            settled = [
+                {**below, v: _bits(circuit, e)}
+                for e, below in zip(range(begin, end), children, strict=True)
+            ]
+            confined.append(_disjunction(settled, n_states))
+        elif kind[node] == PRODUCT:
             confined.append(_conjunction(children) if any(children) else free)
-        elif kind[node] in (SUM, DECISION) and all(children):
+        elif kind[node] == SUM and all(children):
             confined.append(_disjunction(children, n_states))
         else:
             confined.append(free)
-    return None
+    return confined
+
+
+def _bits(circuit: Circuit, edge: int) -> int:
+    """The states of a decision's edge as bits."""
+    begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
+    return sum(1 << s for s in circuit.branch_state[begin:end].tolist())
+
+
+def _shown_states(circuit: Circuit) -> list[int]:
+    """The states that each view leaves possible, as bits."""
+    return [
+        sum(1 << s for s in np.flatnonzero(circuit.view_local[begin:end] >= 0).tolist())
+        for begin, end in zip(circuit.view_ptr[:-1], circuit.view_ptr[1:], strict=True)
+    ]
 
 
 def _conjunction(children: list[dict[int, int]]) -> dict[int, int]:
@@ -194,7 +249,14 @@ def first_unstructured(circuit: Circuit) -> int | None:
             begin, end = circuit.child_ptr[node], circuit.child_ptr[node + 1]
             below = [scope[c] for c in circuit.child[begin:end].tolist()]
             own = [mark[circuit.var[node]]] if circuit.var[node] >= 0 else []
-            if kind in (SUM, DECISION):
+            if kind == DECISION:
+                # A branch of several states goes on with the variable: it splits nothing off.
+                single = np.diff(circuit.branch_ptr[begin : end + 1]) == 1
+                rest = {c if one else c - own[0] for c, one in zip(below, single, strict=True)}
+                below = [next(iter(rest))] if single.any() else []
+                if not single.any():
+                    own = [next(iter(rest)) + own[0]]
+            elif kind == SUM:
                 below = below[:1]
             parts = own + below
             if kind in (PRODUCT, DECISION):
@@ -223,8 +285,8 @@ def _leaf_splits(circuit: Circuit, node: int, mark: list[int]) -> Iterator[list[
 
 def check_properties(circuit: Circuit) -> Properties:
     """Work out all structural properties."""
-    not_smooth, not_decomposable = circuit.first_offenders
-    not_deterministic = circuit.first_nondeterministic
+    not_smooth, not_decomposable = circuit._first_offenders
+    not_deterministic = circuit._first_nondeterministic
     not_structured = not_decomposable
     if not_structured is None:
         not_structured = first_unstructured(circuit)
@@ -238,21 +300,3 @@ def check_properties(circuit: Circuit) -> Properties:
         not_deterministic_at=not_deterministic,
         not_structured_decomposable_at=not_structured,
     )
-
-
-@kernel
-def is_separable(child_ptr: IntArray, child: IntArray) -> bool:
-    """Say whether no node below the root belongs to two of the root's children."""
-    n = len(child_ptr) - 1
-    owner = np.full(n, -1, dtype=np.int64)
-    for e in range(child_ptr[n - 1], child_ptr[n]):
-        if owner[child[e]] >= 0:
-            return False
-        owner[child[e]] = e
-    for node in range(n - 2, -1, -1):
-        for e in range(child_ptr[node], child_ptr[node + 1]):
-            c = child[e]
-            if owner[c] >= 0 and owner[c] != owner[node]:
-                return False
-            owner[c] = owner[node]
-    return True

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescut._typing import CodeArray
-from bayescut.circuit import Circuit
+from bayescut.circuit import Circuit, Evidence
 from bayescut.cli._language import Condition, Question, QuestionError
 from bayescut.data import Domain, Domains, code_dtype, missing_code
 from bayescut.exceptions import ZeroProbabilityError
@@ -132,7 +132,7 @@ def impossible(allowed: NDArray[np.bool_], domains: Domains) -> bool:
 def log_probability(circuit: Circuit, allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the log-probability of each row of allowed states."""
     masks = np.atleast_2d(allowed)
-    return circuit.log_likelihood(blank(len(masks), circuit.domains), masks)
+    return circuit.log_likelihood(Evidence(blank(len(masks), circuit.domains), masks))
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def _explain(
     below: float,
 ) -> Answer:
     domains = circuit.domains
-    rows, log_value = circuit.mpe(blank(1, domains), given)
+    rows, log_value = circuit.mpe(Evidence(blank(1, domains), given))
     fixed = [
         domain.n_states > 0
         and int(given[domains.offsets[column] : domains.offsets[column + 1]].sum()) == 1

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from bayescut.circuit import Evidence
 from bayescut.cli._answers import allowed_states, answer, blank, impossible, log_probability
 from bayescut.cli._errors import CommandError
 from bayescut.cli._language import parse_conditions, parse_question
@@ -148,7 +149,8 @@ def sample(
     with Writer(output, model.has_names) as writer, bar("drawing", n) as update:
         for block in blocks(n):
             size = block.stop - block.start
-            codes = model.circuit.sample_conditional(blank(size, domains), generator, allowed=masks)
+            rows = Evidence(blank(size, domains), masks)
+            codes = model.circuit.sample_conditional(rows, generator)
             frame = model.frame(codes)
             if as_json:
                 records += frame.astype(object).to_dict(orient="records")

@@ -163,7 +163,13 @@ def _describe(circuit: Circuit, node: int) -> tuple[str, list[tuple[str, int]]]:
     weights = [f"{np.exp(circuit.log_weight[edge]):.3g}" for edge in edges]
     if kind == DECISION:
         domain = circuit.domains[int(circuit.var[node])]
-        labels = [f"{domain.label(state)} ({weight}): " for state, weight in enumerate(weights)]
+        labels = []
+        for edge, weight in zip(edges, weights, strict=True):
+            begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
+            states = [str(domain.label(s)) for s in circuit.branch_state[begin:end].tolist()]
+            if len(states) > 4:
+                states = [*states[:3], f"{len(states) - 3} more"]
+            labels.append(f"{', '.join(states)} ({weight}): ")
         return f"cut on {_name(circuit, node)}", list(zip(labels, children, strict=True))
     if kind == SUM:
         labels = [f"{weight}: " for weight in weights]

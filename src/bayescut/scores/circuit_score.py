@@ -15,6 +15,7 @@ reach input L.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,9 +25,11 @@ from scipy.special import gammaln
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
-from bayescut.circuit._batches import read_evidence
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, GAUSSIAN, PRODUCT, SUM
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, PRODUCT, SUM
+from bayescut.circuit._passes import Passes
+from bayescut.circuit.evidence import Rows, read_evidence
 from bayescut.circuit.flows import Flows
+from bayescut.circuit.inputs import INPUTS, InputKind
 from bayescut.data.domains import missing_code
 from bayescut.exceptions import DataError
 from bayescut.scores.base import BIC, BayesDirichlet
@@ -91,8 +94,8 @@ def bayes_score(
     ----------
     circuit : Circuit
         Smooth, decomposable and structurally deterministic.
-    X : table
-        Complete rows, as codes or labels.
+    X : array of codes, or Evidence
+        Complete rows, as the circuit's queries take them.
     ess : float
         Equivalent sample size. A sum with k edges has pseudo-counts e / k, a family of a junction
         tree e over all its cells.
@@ -127,7 +130,8 @@ def bayes_score(
     -2.484907
     """
     score = BayesDirichlet(ess, spread)
-    counts = _counts(circuit, X, sample_weight, n_jobs)
+    rows = read_evidence(circuit, X)
+    counts = _counts(circuit, rows, sample_weight, n_jobs)
     if counts is None:
         return -math.inf
     e = _node_ess(circuit, score.root_ess, spread, node_ess)
@@ -139,9 +143,9 @@ def bayes_score(
         a_row = np.bincount(block.row, a)
         total -= float(np.sum(gammaln(n_row + a_row) - gammaln(a_row)))
     prior = gaussian_prior or NormalGamma()
-    for node in np.flatnonzero(circuit.kind == GAUSSIAN):
-        total += prior.log_marginal(*counts.gaussian[node].tolist())
-    return total
+    for kind, node in _continuous(circuit):
+        total += kind.log_marginal(prior, counts.continuous[node])
+    return total + _inside_views(circuit, rows, sample_weight, n_jobs)
 
 
 def bic_score(
@@ -175,10 +179,13 @@ def bic_score(
     -1.732868
     """
     score = BIC(beta)
-    counts = _counts(circuit, X, sample_weight, n_jobs)
+    rows = read_evidence(circuit, X)
+    counts = _counts(circuit, rows, sample_weight, n_jobs)
     if counts is None:
         return -math.inf
-    n = _total(circuit, X, sample_weight)
+    n = float(rows.n_rows)
+    if sample_weight is not None:
+        n = float(np.sum(np.asarray(sample_weight, dtype=np.float64)))
     leaf = np.full(circuit.n_nodes, score.root_ess)
     total = 0.0
     for block in _tables(circuit, counts, leaf, np.full_like(leaf, score.cut_ess(score.root_ess))):
@@ -186,14 +193,9 @@ def bic_score(
         smooth = block.counts + block.pseudo
         whole = np.bincount(block.row, smooth)[block.row]
         total += float(np.sum(block.counts[used] * np.log(smooth[used] / whole[used])))
-    for node in np.flatnonzero(circuit.kind == GAUSSIAN):
-        weight, _, squares = counts.gaussian[node]
-        if weight > 0:
-            if squares <= 0:
-                raise DataError(
-                    f"Gaussian node {node} sees one value only: its likelihood has no maximum."
-                )
-            total -= 0.5 * weight * (math.log(2 * math.pi * squares / weight) + 1.0)
+    for kind, node in _continuous(circuit):
+        total += kind.max_log_likelihood(node, counts.continuous[node])
+    total += _inside_views(circuit, rows, sample_weight, n_jobs)
     return total - score.parameter_cost(n) * circuit.n_parameters
 
 
@@ -227,7 +229,7 @@ def refit(
     array([0.125, 0.875])
     """
     BayesDirichlet(ess, spread)
-    counts = _counts(circuit, X, sample_weight, n_jobs)
+    counts = _counts(circuit, read_evidence(circuit, X), sample_weight, n_jobs)
     if counts is None:
         raise DataError("The structure gives some row probability zero: it cannot be fitted to it.")
     e = _node_ess(circuit, ess, spread, node_ess)
@@ -241,11 +243,9 @@ def refit(
         whole = np.bincount(block.row, smooth)[block.row]
         changed[block.array][block.cells] = np.log(smooth / whole)
     prior = gaussian_prior or NormalGamma()
-    for node in np.flatnonzero(circuit.kind == GAUSSIAN):
-        after = prior.posterior(*counts.gaussian[node].tolist())
-        variance = after.b / (after.a - 1.0) if after.a > 1.0 else after.b / after.a
-        begin = circuit.param_ptr[node]
-        changed["param"][begin : begin + 2] = after.mean, math.sqrt(variance)
+    for kind, node in _continuous(circuit):
+        begin, end = circuit.param_ptr[node], circuit.param_ptr[node + 1]
+        changed["param"][begin:end] = kind.refit(prior, counts.continuous[node])
     return replace(circuit, **changed)
 
 
@@ -286,7 +286,7 @@ def _tables(
     family = np.repeat(np.arange(len(size)), size)
     pseudo = (leaf_ess[family_node] / size)[family]
     # A row of a family's table is one assignment of its parents.
-    states = circuit.domains.n_states[circuit.fam_var]
+    states = circuit.fam_states
     within = np.arange(len(family)) - circuit.fam_table_ptr[family]
     first_row = np.concatenate([[0], np.cumsum(size // states)])
     row = first_row[family] + within // states[family]
@@ -325,7 +325,7 @@ def _structure(circuit: Circuit) -> Circuit:
     size = np.maximum(np.diff(circuit.param_ptr), 1)
     is_categorical = np.repeat(circuit.kind == CATEGORICAL, np.diff(circuit.param_ptr))
     uniform = np.repeat(-np.log(size), np.diff(circuit.param_ptr))
-    states = circuit.domains.n_states[circuit.fam_var]
+    states = circuit.fam_states
     return replace(
         circuit,
         log_weight=np.repeat(per_node, np.diff(circuit.child_ptr)),
@@ -334,32 +334,57 @@ def _structure(circuit: Circuit) -> Circuit:
     )
 
 
+def _continuous(circuit: Circuit) -> Iterator[tuple[InputKind, int]]:
+    """The continuous inputs, each with its kind."""
+    for kind in INPUTS.values():
+        if kind.continuous:
+            for node in np.flatnonzero(circuit.kind == kind.kind).tolist():
+                yield kind, node
+
+
 def _counts(
-    circuit: Circuit, X: Any, sample_weight: ArrayLike | None, n_jobs: int | None
+    circuit: Circuit, rows: Rows, sample_weight: ArrayLike | None, n_jobs: int | None
 ) -> Flows | None:
     """Exact counts of every edge and cell, or None if some row is impossible."""
     circuit.require(deterministic=True)
-    evidence = read_evidence(circuit, X)
     # Only variables that the circuit speaks of must be observed.
     scope = np.array(circuit.scope, dtype=np.int64)
-    unseen = evidence.codes[:, scope] == missing_code(evidence.codes.dtype)
+    unseen = rows.codes[:, scope] == missing_code(rows.codes.dtype)
     if unseen.any():
         row, column = np.argwhere(unseen)[0]
         raise DataError(
             f"Row {row} has a missing cell in column {scope[column]}: scores need complete rows."
         )
     structure = _structure(circuit)
-    values = evidence.values if np.any(circuit.domains.n_states == 0) else None
-    possible = structure.log_likelihood(evidence.codes, values=values, n_jobs=n_jobs)
+    possible = structure.log_likelihood(rows, n_jobs=n_jobs)
     if np.any(possible == -np.inf):
         return None
-    return structure.flows(evidence.codes, sample_weight, values=values, n_jobs=n_jobs)
+    return structure.flows(rows, sample_weight, n_jobs=n_jobs)
 
 
-def _total(circuit: Circuit, X: Any, sample_weight: ArrayLike | None) -> float:
-    if sample_weight is not None:
-        return float(np.sum(np.asarray(sample_weight, dtype=np.float64)))
-    return float(read_evidence(circuit, X).n_rows)
+def _inside_views(
+    circuit: Circuit, rows: Rows, sample_weight: ArrayLike | None, n_jobs: int | None
+) -> float:
+    """Log-probability of the states of all rows among those that look the same to their leaves.
+
+    These shares are fixed: they are what the log-likelihood has beyond that of the same circuit
+    with all shares set to 1.
+    """
+    if not np.any(circuit.view_share):
+        return 0.0
+    structure = _structure(circuit)
+    passes = Passes(structure)
+    plan = passes.plan
+    without = np.zeros_like(circuit.view_share)
+    without.setflags(write=False)
+    passes.plan = plan._replace(
+        inputs=plan.inputs._replace(view_share=without),
+        leaves=plan.leaves._replace(view_share=without),
+    )
+    root = np.array([circuit.root])
+    extra = structure.log_likelihood(rows, n_jobs=n_jobs) - passes.values(rows, root, n_jobs)[0]
+    weight = np.ones(rows.n_rows) if sample_weight is None else np.asarray(sample_weight)
+    return float(weight @ extra)
 
 
 __all__ = ["NormalGamma", "bayes_score", "bic_score", "refit"]

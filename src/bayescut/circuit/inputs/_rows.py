@@ -1,10 +1,17 @@
 """A junction leaf for many rows at once, each row in its own lane.
 
-The messages are those of :mod:`bayescut.circuit._junction`, but for every assignment of the
-parents, whether it agrees with the evidence or not: no branch depends on a row, and the loops over
-the lanes become vector instructions. A message whose entries fall below ``SMALL`` is scaled; a row
-that would lose precision is given up (NaN) and evaluated on its own. No lane ever looks at another
-one, so that an answer does not depend on the rows beside it.
+A family (v, parents) hosted by an earlier family h sends it one number per parent assignment,
+
+    message(pa) = Σ_x p(x | pa) · Π_{families hosted here} message(...),
+
+over the states x of v, each as far as the evidence leaves it (max instead of Σ for most probable
+explanations). Here every assignment of the parents is worked out, whether it agrees with the
+evidence or not: no branch depends on a row, and the loops over the lanes become vector
+instructions. A message whose entries fall below ``SMALL`` is scaled; a row that would lose
+precision is given up (NaN) and evaluated in logs. No lane ever looks at another one, so that an
+answer does not depend on the rows beside it.
+
+Going down needs no messages: p(x | pa, evidence) ∝ p(x | pa) · Π message(...).
 """
 
 from __future__ import annotations
@@ -13,28 +20,44 @@ import numpy as np
 
 from bayescut._kernels import inner
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit._junction import leaf_arrays
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
-    HEAD,
+    CELLS,
     HOST,
-    LINK,
-    LOGS,
     NONE,
-    OFFSET,
     PARENT_STATES,
     PARENT_VAR,
+    PARENT_VIEW,
     PARENTS,
     PARENTS_END,
-    PRODUCT_SO_FAR,
     START,
     STATES,
     TABLE,
-    TERM,
     UP,
     VAR,
-    Lanes,
-    Plan,
+    VAR_OFFSET,
+    VIEW,
+    Leaves,
+)
+from bayescut.circuit.evidence import Block
+from bayescut.circuit.inputs._families import (
+    OPEN,
+    add_posterior,
+    leaf_arrays,
+    open_view,
+    parent_base,
+    seen,
+    weigh_states,
+)
+from bayescut.circuit.inputs._scratch import (
+    HEAD,
+    LINK,
+    LOGS,
+    PRODUCT_SO_FAR,
+    TERM,
+    RowLanes,
+    Sinks,
+    pick,
 )
 
 SMALL = 1e-30  # ten messages of this size multiply to a normal number
@@ -42,13 +65,51 @@ TINY = 1e-250  # below this, products may have lost digits
 
 
 @inner
-def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -> bool:
+def _weigh(
+    plan: Leaves,
+    ws: RowLanes,
+    block: Block,
+    family: IntArray,
+    f: int,
+    which: IntArray,
+    maximise: bool,
+    weight: FloatArray,
+) -> None:
+    """Write the state of f's variable in each row, and how far each state it sees is left."""
+    state, possibles = ws.state, ws.possible
+    states = block.states
+    n = len(which)
+    v = family[f, VAR]
+    n_states = np.uint64(family[f, STATES])
+    others = 0
+    for r in range(n):
+        state[r] = states[which[r], v]
+        others += state[r] == RESTRICTED
+    if family[f, VIEW] == NONE:
+        for s in range(n_states):
+            possible = possibles[s]
+            wanted = np.uint16(s)
+            for r in range(n):
+                possible[r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
+        if others == 0:
+            return
+    for r in range(n):
+        if family[f, VIEW] != NONE or state[r] == RESTRICTED:
+            weigh_states(plan, block, which[r], family, f, maximise, weight)
+            for s in range(n_states):
+                possibles[s, r] = weight[s]
+
+
+@inner
+def _agrees(
+    plan: Leaves, parent: IntArray, begin: int, end: int, base: int, row: CodeArray
+) -> bool:
     """Say whether an assignment of the parents, given by its number, agrees with a row."""
     number = np.int64(base)
     for j in range(end, begin, -1):
         k = np.int64(parent[j - 1, PARENT_STATES])
-        state = np.int64(row[parent[j - 1, PARENT_VAR]])
-        if state < RESTRICTED and state != number % k:
+        state = seen(plan, parent[j - 1, PARENT_VIEW], np.int64(row[parent[j - 1, PARENT_VAR]]))
+        if state != OPEN and state != number % k:
             return False
         number //= k
     return True
@@ -56,6 +117,7 @@ def _agrees(parent: IntArray, begin: int, end: int, base: int, row: CodeArray) -
 
 @inner
 def _scale(
+    plan: Leaves,
     message: FloatArray,
     logs: FloatArray,
     parent: IntArray,
@@ -77,7 +139,7 @@ def _scale(
         # Entries that contradict the row may be as small as they like.
         top, low = 0.0, np.inf
         for b in range(n_bases):
-            if _agrees(parent, begin, end, b, rows[which[r]]):
+            if _agrees(plan, parent, begin, end, b, rows[which[r]]):
                 top = max(top, message[b * n_states, r])
                 low = min(low, message[b * n_states, r])
             else:
@@ -91,46 +153,39 @@ def _scale(
 
 
 @inner
-def leaf_lanes(
-    plan: Plan,
-    lanes: Lanes,
+def rows_up(
+    plan: Leaves,
+    ws: RowLanes,
+    block: Block,
     node: int,
-    rows: CodeArray,
     which: IntArray,
     maximise: bool,
-    out_index: IntArray,
+    weight: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write the log values of a leaf for at most LANES rows to ``out[out_index]``.
+    """Write the log values of a leaf for at most LANES rows; NaN: the row is to be done in logs.
 
-    Unknown variables must be wholly unknown. NaN: the row has to be evaluated on its own. The
-    messages are left in ``lanes``.
+    The messages are left in the scratch memory.
     """
-    family, parent, up, _, linear = leaf_arrays(plan, node)
+    family, parent, up = leaf_arrays(plan, node)
+    linear = plan.linear[plan.node[node, TABLE] :]
     n = len(which)
-    chain, state, message, possibles = lanes.chain, lanes.state, lanes.message, lanes.possible
-    term, product, logs = lanes.number[TERM], lanes.number[PRODUCT_SO_FAR], lanes.number[LOGS]
+    links, message, possibles = ws.links, ws.message, ws.possible
+    term, product, logs = ws.number[TERM], ws.number[PRODUCT_SO_FAR], ws.number[LOGS]
     for f in range(len(family)):
-        chain[f, HEAD] = NONE
+        links[f, HEAD] = NONE
     for r in range(n):
         product[r] = 1.0
         logs[r] = 0.0
     for f in range(len(family) - 1, -1, -1):
-        v = family[f, VAR]
         n_states = np.uint64(family[f, STATES])
         start = family[f, START]
-        for r in range(n):
-            state[r] = rows[which[r], v]
-        for s in range(n_states):
-            possible = possibles[s]
-            wanted = np.uint16(s)
-            for r in range(n):
-                possible[r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
+        _weigh(plan, ws, block, family, f, which, maximise, weight)
         begin, end = family[f, PARENTS], family[f, PARENTS_END]
         n_cells = n_states
         for j in range(begin, end):
             n_cells *= np.uint64(parent[j, PARENT_STATES])
-        sender = chain[f, HEAD]
+        sender = links[f, HEAD]
         n_small = 0
         for base in range(np.uint64(0), n_cells, n_states):
             total = message[start + base]
@@ -146,7 +201,7 @@ def leaf_lanes(
                     received = message[up[family[g, UP] + base + s]]
                     for r in range(n):
                         term[r] *= received[r]
-                    g = chain[g, LINK]
+                    g = links[g, LINK]
                 if maximise:
                     for r in range(n):
                         total[r] = max(total[r], term[r])
@@ -157,13 +212,14 @@ def leaf_lanes(
                 n_small += total[r] < SMALL
         if n_small > 0:
             _scale(
+                plan,
                 message[start : start + n_cells],
                 logs,
                 parent,
                 begin,
                 end,
                 np.int64(n_states),
-                rows,
+                block.states,
                 which,
             )
         if begin == end:
@@ -179,46 +235,68 @@ def leaf_lanes(
                         product[r] = 1.0
         else:
             host = family[f, HOST]
-            chain[f, LINK] = chain[host, HEAD]
-            chain[host, HEAD] = f
+            links[f, LINK] = links[host, HEAD]
+            links[host, HEAD] = f
     for r in range(n):
-        out[out_index[r]] = logs[r] + np.log(product[r])
+        out[r] = logs[r] + np.log(product[r])
 
 
 @inner
-def leaf_lanes_joint(
-    plan: Plan,
-    lanes: Lanes,
-    node: int,
-    rows: CodeArray,
+def _add_lanes(
+    plan: Leaves,
+    ws: RowLanes,
+    block: Block,
+    family: IntArray,
+    f: int,
+    local: int,
     which: IntArray,
     flow: FloatArray,
-    want_marginal: bool,
-    table_flow: FloatArray,
+    total: FloatArray,
+    posterior: FloatArray,
 ) -> None:
-    """Add the posteriors of a leaf's families, times each row's flow, to marginals or counts.
+    """Add the posterior of a state that family f sees to the rows that do not know it."""
+    state = ws.state
+    if family[f, VIEW] == NONE:
+        column = plan.variable[family[f, VAR], VAR_OFFSET] + np.int64(local)
+        for r in range(len(which)):
+            share = flow[r] if state[r] >= RESTRICTED else 0.0
+            posterior[column, which[r]] += share * total[r]
+        return
+    for r in range(len(which)):
+        if state[r] >= RESTRICTED and flow[r] > 0.0:
+            share = ws.possible[local, r]
+            add_posterior(
+                plan, block, which[r], family, f, local, share, flow[r] * total[r], posterior
+            )
 
-    :func:`leaf_lanes` has left the messages of the same rows. Marginals are added to
-    ``lanes.posterior``; counts with no entries are left alone.
+
+@inner
+def rows_posterior(
+    plan: Leaves,
+    ws: RowLanes,
+    block: Block,
+    node: int,
+    which: IntArray,
+    flow: FloatArray,
+    weight: FloatArray,
+    sinks: Sinks,
+) -> None:
+    """Add the posteriors of a leaf's families, times each row's flow, to what is asked for.
+
+    :func:`rows_up` has left the messages of the same rows.
     """
-    family, parent, up, _, linear = leaf_arrays(plan, node)
+    family, parent, up = leaf_arrays(plan, node)
+    linear = plan.linear[plan.node[node, TABLE] :]
     n = len(which)
-    chain, state, message, possibles = lanes.chain, lanes.state, lanes.message, lanes.possible
-    joint, sums, posterior = lanes.joint, lanes.sums, lanes.posterior
-    total = lanes.number[TERM]
-    cells = np.uint64(plan.node[node, TABLE])
-    want_flow = len(table_flow) > 0
+    links, message, possibles = ws.links, ws.message, ws.possible
+    joint, sums = ws.joint, ws.sums
+    total = ws.number[TERM]
+    cells = np.uint64(plan.node[node, CELLS])
+    want_flow, want_posterior = len(sinks.tables) > 0, len(sinks.posterior) > 0
     for f in range(len(family)):
-        v = family[f, VAR]
         n_states = np.uint64(family[f, STATES])
         start = np.uint64(family[f, START])
-        for r in range(n):
-            state[r] = rows[which[r], v]
-        for s in range(n_states):
-            possible = possibles[s]
-            wanted = np.uint16(s)
-            for r in range(n):
-                possible[r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
+        _weigh(plan, ws, block, family, f, which, False, weight)
         begin, end = family[f, PARENTS], family[f, PARENTS_END]
         n_cells = n_states
         for j in range(begin, end):
@@ -248,12 +326,12 @@ def leaf_lanes_joint(
                 term = joint[start + base + s]
                 for r in range(n):
                     term[r] = p * possible[r]
-                g = chain[f, HEAD]
+                g = links[f, HEAD]
                 while g != NONE:
                     received = message[up[family[g, UP] + base + s]]
                     for r in range(n):
                         term[r] *= received[r]
-                    g = chain[g, LINK]
+                    g = links[g, LINK]
                 for r in range(n):
                     total[r] += term[r]
             for r in range(n):
@@ -268,8 +346,8 @@ def leaf_lanes_joint(
                 expected = 0.0
                 for r in range(n):
                     expected += flow[r] * given[r]
-                table_flow[cells + start + cell] += expected
-        if want_marginal:
+                sinks.tables[cells + start + cell] += expected
+        if want_posterior:
             for s in range(n_states):
                 for r in range(n):
                     total[r] = 0.0
@@ -277,50 +355,45 @@ def leaf_lanes_joint(
                     given = joint[start + base + s]
                     for r in range(n):
                         total[r] += given[r]
-                column = family[f, OFFSET] + s
-                for r in range(n):
-                    share = flow[r] if state[r] == MISSING else 0.0
-                    posterior[column, which[r]] += share * total[r]
+                _add_lanes(
+                    plan, ws, block, family, f, np.int64(s), which, flow, total, sinks.posterior
+                )
 
 
 @inner
-def tree_lanes_joint(
-    plan: Plan,
-    lanes: Lanes,
+def tree_posterior(
+    plan: Leaves,
+    ws: RowLanes,
+    block: Block,
     node: int,
-    rows: CodeArray,
     which: IntArray,
     flow: FloatArray,
-    want_marginal: bool,
-    table_flow: FloatArray,
+    weight: FloatArray,
+    sinks: Sinks,
 ) -> None:
-    """`leaf_lanes_joint` of a tree of binary variables, in one pass over the lanes of a family.
+    """`rows_posterior` of a tree of binary variables, in one pass over the lanes of a family.
 
     What a variable receives depends on its own state only, and the posterior of its parent is that
     of its host: 6 ns per row and variable instead of 13 (a tree of 908).
     """
-    family, _, up, _, linear = leaf_arrays(plan, node)
+    family, _, up = leaf_arrays(plan, node)
+    linear = plan.linear[plan.node[node, TABLE] :]
     n = len(which)
-    chain, message, belief, state = lanes.chain, lanes.message, lanes.possible, lanes.state
-    posterior = lanes.posterior
-    above_a, above_b = lanes.number[TERM], lanes.number[PRODUCT_SO_FAR]
-    cells = np.uint64(plan.node[node, TABLE])
-    want_flow = len(table_flow) > 0
+    links, message, belief, state = ws.links, ws.message, ws.possible, ws.state
+    posterior, table_flow = sinks.posterior, sinks.tables
+    above_a, above_b = ws.number[TERM], ws.number[PRODUCT_SO_FAR]
+    cells = np.uint64(plan.node[node, CELLS])
+    want_flow, want_posterior = len(table_flow) > 0, len(posterior) > 0
     for f in range(len(family)):
-        v = family[f, VAR]
         start = np.uint64(family[f, START])
-        for r in range(n):
-            state[r] = rows[which[r], v]
-        for r in range(n):
-            belief[0, r] = 1.0 if (state[r] == 0) | (state[r] == MISSING) else 0.0
-            belief[1, r] = 1.0 if (state[r] == 1) | (state[r] == MISSING) else 0.0
-        g = chain[f, HEAD]
+        _weigh(plan, ws, block, family, f, which, False, weight)
+        g = links[f, HEAD]
         while g != NONE:
             off, on = up[family[g, UP]], up[family[g, UP] + 1]
             for r in range(n):
                 belief[0, r] *= message[off, r]
                 belief[1, r] *= message[on, r]
-            g = chain[g, LINK]
+            g = links[g, LINK]
         # The host has read the messages of this family: its posterior takes their place.
         a0, a1 = linear[start], linear[start + 1]
         one = start + 1
@@ -361,9 +434,54 @@ def tree_lanes_joint(
                 flow1 += flow[r] * above_a[r] * belief[1, r]
             table_flow[cells + start] += a0 * flow0
             table_flow[cells + start + 1] += a1 * flow1
-        if want_marginal:
-            column = family[f, OFFSET]
+        if want_posterior:
+            column = plan.variable[family[f, VAR], VAR_OFFSET]
             for r in range(n):
-                share = flow[r] if state[r] == MISSING else 0.0
+                share = flow[r] if state[r] >= RESTRICTED else 0.0
                 posterior[column, which[r]] += share * message[start, r]
                 posterior[column + 1, which[r]] += share * message[one, r]
+
+
+@inner
+def rows_fill(
+    plan: Leaves,
+    ws: RowLanes,
+    block: Block,
+    node: int,
+    which: IntArray,
+    maximise: bool,
+    weight: FloatArray,
+    random: IntArray,
+    done: FloatArray,
+) -> None:
+    """Fill in the variables of a leaf, parents first: the most probable state, or a draw.
+
+    :func:`rows_up` has left the messages of the same rows; those with ``done`` NaN are left alone.
+    """
+    family, parent, up = leaf_arrays(plan, node)
+    linear = plan.linear[plan.node[node, TABLE] :]
+    links, message, possibles = ws.links, ws.message, ws.possible
+    for f in range(len(family)):
+        v = family[f, VAR]
+        n_states = np.uint64(family[f, STATES])
+        start = np.uint64(family[f, START])
+        _weigh(plan, ws, block, family, f, which, maximise, weight)
+        for r in range(len(which)):
+            if ws.state[r] < RESTRICTED or np.isnan(done[r]):
+                continue
+            base, _, _ = parent_base(
+                plan, parent, family[f, PARENTS], family[f, PARENTS_END], block.states[which[r]]
+            )
+            total = 0.0
+            for s in range(n_states):
+                x = linear[start + base + s] * possibles[s, r]
+                g = links[f, HEAD]
+                while g != NONE:
+                    x *= message[up[family[g, UP] + base + s], r]
+                    g = links[g, LINK]
+                weight[s] = x
+                total += x
+            local = pick(weight, np.int64(n_states), total, maximise, random, which[r])
+            block.states[which[r], v] = open_view(
+                plan, block, which[r], family, f, local, maximise, random
+            )
