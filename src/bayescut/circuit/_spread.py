@@ -28,6 +28,10 @@ from bayescut.circuit.evidence import Block
 from bayescut.circuit.inputs._scratch import Marks, Sinks
 from bayescut.data.bits import trailing_zeros
 
+# A branch this improbable for a row adds less than the rounding of the row's posterior, even if
+# there are a hundred of them.
+NO_SHARE = 1e-18
+
 
 @inner
 def _mark_observed(plan: Nodes, block: Block, posterior: FloatArray) -> None:
@@ -75,7 +79,8 @@ def _hand_down(
             for i in range(n):
                 share = flow[own + i]
                 if share > 0.0 and kind != PRODUCT:
-                    share *= np.exp(weight + value[j + i] - value[own + i])
+                    part = np.exp(weight + value[j + i] - value[own + i])
+                    share *= part if part > NO_SHARE else 0.0
                 flow[j + i] += share
                 sum_of_edge += share
         else:
@@ -94,7 +99,8 @@ def _hand_down(
                             term = weight + value[j]
                             if weighted:
                                 term += weigh_branch(plan, block, node, e, r)
-                            share *= np.exp(term - value[at])
+                            part = np.exp(term - value[at])
+                            share *= part if part > NO_SHARE else 0.0
                         flow[j] += share
                         sum_of_edge += share
                         if want_posterior and state >= 0 and block.states[r, v] >= RESTRICTED:

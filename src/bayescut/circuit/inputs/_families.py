@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayescut._kernels import inner
+from bayescut._kernels import merged
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
@@ -35,7 +35,7 @@ from bayescut.circuit.inputs._scratch import draw
 OPEN = -2  # the state of an unknown variable
 
 
-@inner
+@merged
 def leaf_arrays(plan: Leaves, node: int) -> Any:
     """Return the records of one leaf: its families, their parents, and the maps from hosts."""
     at = plan.node[node]
@@ -46,7 +46,7 @@ def leaf_arrays(plan: Leaves, node: int) -> Any:
     )
 
 
-@inner
+@merged
 def seen(plan: Leaves, view: int, state: int) -> Any:
     """The state as a view shows it: OPEN if unknown, -1 if the view excludes it."""
     if state >= RESTRICTED:
@@ -56,7 +56,7 @@ def seen(plan: Leaves, view: int, state: int) -> Any:
     return np.int64(plan.view_local[np.int64(view) + np.int64(state)])
 
 
-@inner
+@merged
 def parent_base(plan: Leaves, parent: IntArray, begin: int, end: int, row: CodeArray) -> Any:
     """Return the base of a family (its observed parents' part), whether a parent is unknown, and
     whether one is in a state that the family excludes."""
@@ -74,7 +74,7 @@ def parent_base(plan: Leaves, parent: IntArray, begin: int, end: int, row: CodeA
     return base, is_open, excluded
 
 
-@inner
+@merged
 def list_bases(
     plan: Leaves, parent: IntArray, begin: int, end: int, row: CodeArray, bases: IntArray
 ) -> int:
@@ -94,7 +94,7 @@ def list_bases(
     return n
 
 
-@inner
+@merged
 def weigh_states(
     plan: Leaves, block: Block, r: int, family: IntArray, f: int, maximise: bool, weight: FloatArray
 ) -> None:
@@ -133,7 +133,7 @@ def weigh_states(
             weight[s] = max(weight[s], x) if maximise else weight[s] + x
 
 
-@inner
+@merged
 def open_view(
     plan: Leaves,
     block: Block,
@@ -178,7 +178,7 @@ def open_view(
     return chosen
 
 
-@inner
+@merged
 def add_posterior(
     plan: Leaves,
     block: Block,
@@ -210,7 +210,7 @@ def add_posterior(
             posterior[offset + t, r] += flow * (x / weight)
 
 
-@inner
+@merged
 def look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
     """Log-probability of one complete row, of a leaf without views."""
     total = 0.0
@@ -222,7 +222,7 @@ def look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray)
     return total
 
 
-@inner
+@merged
 def look_up_four(
     family: IntArray,
     parent: IntArray,
@@ -252,7 +252,7 @@ def look_up_four(
     return sum_a, sum_b, sum_c, sum_d
 
 
-@inner
+@merged
 def look_up_seen(
     plan: Leaves, family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray
 ) -> float:
@@ -270,7 +270,7 @@ def look_up_seen(
     return total
 
 
-@inner
+@merged
 def count_row(
     plan: Leaves, family: IntArray, parent: IntArray, a: CodeArray, flow: float, counts: FloatArray
 ) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inner
+from bayescut._kernels import inner, merged
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
@@ -32,11 +32,13 @@ from bayescut.circuit._plan import (
     PARENTS_END,
     START,
     STATES,
+    STRIDE,
     TABLE,
     UP,
     VAR,
     VAR_OFFSET,
     VIEW,
+    VIEWED,
     Leaves,
 )
 from bayescut.circuit.evidence import Block
@@ -64,7 +66,7 @@ SMALL = 1e-30  # ten messages of this size multiply to a normal number
 TINY = 1e-250  # below this, products may have lost digits
 
 
-@inner
+@merged
 def _weigh(
     plan: Leaves,
     ws: RowLanes,
@@ -241,7 +243,7 @@ def rows_up(
         out[r] = logs[r] + np.log(product[r])
 
 
-@inner
+@merged
 def _add_lanes(
     plan: Leaves,
     ws: RowLanes,
@@ -461,27 +463,35 @@ def rows_fill(
     family, parent, up = leaf_arrays(plan, node)
     linear = plan.linear[plan.node[node, TABLE] :]
     links, message, possibles = ws.links, ws.message, ws.possible
+    states, state = block.states, ws.state
+    viewed = plan.node[node, VIEWED] != 0
     for f in range(len(family)):
         v = family[f, VAR]
         n_states = np.uint64(family[f, STATES])
         start = np.uint64(family[f, START])
+        begin, end = family[f, PARENTS], family[f, PARENTS_END]
+        head = links[f, HEAD]
         _weigh(plan, ws, block, family, f, which, maximise, weight)
-        for r in range(len(which)):
-            if ws.state[r] < RESTRICTED or np.isnan(done[r]):
+        for i in range(len(which)):
+            if state[i] < RESTRICTED or np.isnan(done[i]):
                 continue
-            base, _, _ = parent_base(
-                plan, parent, family[f, PARENTS], family[f, PARENTS_END], block.states[which[r]]
-            )
+            r = which[i]
+            base = np.uint64(0)
+            if viewed:
+                base, _, _ = parent_base(plan, parent, begin, end, states[r])
+            else:
+                for j in range(begin, end):
+                    base += np.uint64(states[r, parent[j, PARENT_VAR]]) * parent[j, STRIDE]
             total = 0.0
             for s in range(n_states):
-                x = linear[start + base + s] * possibles[s, r]
-                g = links[f, HEAD]
+                x = linear[start + base + s] * possibles[s, i]
+                g = head
                 while g != NONE:
-                    x *= message[up[family[g, UP] + base + s], r]
+                    x *= message[up[family[g, UP] + base + s], i]
                     g = links[g, LINK]
                 weight[s] = x
                 total += x
-            local = pick(weight, np.int64(n_states), total, maximise, random, which[r])
-            block.states[which[r], v] = open_view(
-                plan, block, which[r], family, f, local, maximise, random
-            )
+            local = pick(weight, np.int64(n_states), total, maximise, random, r)
+            if family[f, VIEW] != NONE:
+                local = open_view(plan, block, r, family, f, local, maximise, random)
+            states[r, v] = local

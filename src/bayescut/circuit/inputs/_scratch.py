@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayescut._kernels import inner
+from bayescut._kernels import merged
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._plan import Sizes
 
@@ -49,7 +49,7 @@ class LeafLanes(NamedTuple):
     joint: FloatArray  # cell times lanes: posterior probabilities; none unless asked for
     above: FloatArray  # base times lanes: posterior of the parents
     bases: IntArray  # (2, bases)
-    number: FloatArray  # (6, lanes)
+    number: FloatArray  # (7, lanes)
 
 
 class Scratch(NamedTuple):
@@ -71,6 +71,7 @@ LOGS = 2
 FOUND = 3  # the value of each lane
 TOTAL = 4
 FLOW = 5
+BEST = 6
 
 
 class Sinks(NamedTuple):
@@ -116,12 +117,12 @@ def make_scratch(size: Sizes, n_rows: int, with_joint: bool = False) -> Scratch:
             joint=np.empty(cells),
             above=np.empty(cells),
             bases=np.empty((2, size.bases), dtype=np.uint32),
-            number=np.empty((6, size.lanes)),
+            number=np.empty((7, size.lanes)),
         ),
     )
 
 
-@inner
+@merged
 def uniform(state: Any) -> float:
     """Turn a 64-bit counter into a number in [0, 1) as SplitMix64 does."""
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -130,14 +131,14 @@ def uniform(state: Any) -> float:
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@inner
+@merged
 def draw(random: IntArray, r: int) -> float:
     """Draw row r's next number from [0, 1)."""
     random[r] += GOLDEN
     return uniform(random[r])
 
 
-@inner
+@merged
 def pick(weight: FloatArray, n: int, total: float, maximise: bool, random: IntArray, r: int) -> int:
     """Return the first largest weight's index, or row r's draw in proportion to the weights."""
     chosen = 0
@@ -156,7 +157,7 @@ def pick(weight: FloatArray, n: int, total: float, maximise: bool, random: IntAr
     return chosen
 
 
-@inner
+@merged
 def add_moments(sums: FloatArray, flow: float, mean: float, variance: float) -> None:
     """Update [weight, mean, squared deviations] as Welford does: plain sums of squares would lose
     the variance of numbers far from zero."""

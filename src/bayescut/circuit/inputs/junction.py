@@ -64,6 +64,10 @@ if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
 
 
+# A leaf by itself costs as much as so many lanes of a stack.
+SPARSE = 6
+
+
 class Junction(InputKind):
     """Hooks of junction leaves; their families are checked in `bayescut.circuit._check`."""
 
@@ -340,11 +344,27 @@ def _stack_posteriors(
             r = marks.which[i]
             if not want_flow and block.unknown[r] == 0:
                 continue
-            total = 0.0
+            n_used = 0
             for lane in range(n):
                 lane_flow[lane] = flow[start[leaves[lane]] + i]
-                total += lane_flow[lane]
-            if total == 0.0:
+                n_used += lane_flow[lane] > 0.0
+            if n_used == 0:
+                continue
+            if SPARSE * n_used < n:
+                # Few leaves matter to the row: one after the other.
+                for lane in range(n):
+                    at = start[leaves[lane]] + i
+                    if flow[at] == 0.0:
+                        continue
+                    stack_up(plan, ws, block, node, r, lane, 1, False, marks.weight, found)
+                    lane_flow[0] = flow[at]
+                    if np.isnan(found[0]):
+                        hard[at] = 1
+                        n_hard += 1
+                    else:
+                        stack_posterior(
+                            plan, ws, block, node, leaves[lane:], r, lane, 1, marks.weight, sinks
+                        )
                 continue
             stack_up(plan, ws, block, node, r, 0, n, False, marks.weight, found)
             for lane in range(n):
