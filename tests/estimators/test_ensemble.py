@@ -43,7 +43,9 @@ def test_members_are_averaged_into_one_circuit(X):
     assert p.sum() == pytest.approx(1.0)
     assert model.score(X[600:]) > CNetBD().fit(X[:600]).score(X[600:]) - 0.05
     # Out-of-sample by construction: close to the score of new rows, never that of the old ones.
-    assert model.structure_score_ / 600 == pytest.approx(model.score(X[600:]), abs=0.25)
+    assert model.oob_score_ == pytest.approx(model.score(X[600:]), abs=0.25)
+    assert model.oob_score_ < model.score(X[:600])
+    assert not hasattr(model, "structure_score_")
 
 
 def test_queries_are_exact_on_ensembles(X):

@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from bayescut._jobs import count_jobs
 from bayescut._progress import progress
-from bayescut._typing import CodeArray, FloatArray
+from bayescut._typing import FloatArray
 from bayescut.circuit import Circuit
-from bayescut.data import Domains
+from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._validation import (
     check_count,
     check_width,
-    count_jobs,
     draw_seed,
-    repeated_rows,
+    repeat_rows,
 )
 from bayescut.exceptions import ModelFileError
 from bayescut.files import save
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.ensemble import BAG, EnsembleLearner, Members, Pool, StopRule
-from bayescut.learn.mixture import Learner
+from bayescut.learn.mixture import ComponentLearner
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.shared import SharedLearner
 from bayescut.learn.start import KMeansStart
@@ -109,9 +109,10 @@ class CutsetEnsemble(CircuitEstimator):
         these widths, and ``"bag"``.
     kind_weights_ : dict
         Weights of the kinds. Those below 0.001 are not part of the circuit.
-    structure_score_ : float
-        Log-likelihood of the training rows under members that have not seen them (those rows that
-        have such members of all kinds), per row times the number of rows.
+    oob_score_ : float
+        Mean log-likelihood of the training rows under members that have not seen them, of those
+        rows that have such members of all kinds; NaN if there are none. An estimate of `score` on
+        new rows.
     n_parameters_ : int
 
     Examples
@@ -123,8 +124,9 @@ class CutsetEnsemble(CircuitEstimator):
     {'chain 1': 1, 'chain 0.5': 1, 'shared 1': 1, 'shared 8': 1, 'trees': 1, 'bag': 2}
     """
 
-    _state_names = ("structure_score_", "n_members_", "kind_weights_", "seed_")
+    _state_names = ("oob_score_", "n_members_", "kind_weights_", "seed_")
 
+    oob_score_: float
     n_members_: dict[str, int]
     kind_weights_: dict[str, float]
     seed_: int
@@ -170,9 +172,7 @@ class CutsetEnsemble(CircuitEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _learn(
-        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
-    ) -> Circuit:
+    def _learn(self, table: Table) -> Circuit:
         n_chains, n_bags = self._sizes()
         if n_chains + n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
@@ -182,15 +182,15 @@ class CutsetEnsemble(CircuitEstimator):
                 raise ValueError(f"time_budget must be greater than 0, got {self.time_budget!r}")
             deadline = time.monotonic() + self.time_budget
         # Whole-number weights become repeated rows, which keeps the counts of a sweep whole.
-        rows, weights = repeated_rows(sample_weight, len(codes))
-        if sample_weight is not None:
-            codes = np.ascontiguousarray(codes[rows])
-            weights = None if weights is None else weights[rows]
+        if table.weights is not None:
+            repeated, rows = repeat_rows(table)
+            table = repeated.take(rows)
+        weights = table.weights
         if self.checkpoint is not None:
-            self._begin_checkpoint(self.checkpoint, codes, weights)
-        learner = self._ensemble_learner(codes)
-        clusters = KMeansStart(codes, domains.n_states, learner.n_components, weights)
-        pool, seed = self._resume(len(codes), [*learner.chains, BAG])
+            self._begin_checkpoint(self.checkpoint, table.codes, weights)
+        learner = self._ensemble_learner(table.n_rows)
+        clusters = KMeansStart(table, learner.n_components)
+        pool, seed = self._resume(table.n_rows, [*learner.chains, BAG])
         save_at = math.inf if self.checkpoint is None else -math.inf
         n_sweeps = n_chains * (learner.n_burn + learner.n_keep)
         total = n_sweeps + n_bags if self.time_budget is None else self.time_budget
@@ -202,12 +202,12 @@ class CutsetEnsemble(CircuitEstimator):
                     if kind == BAG:
                         missing = n_bags - len(pool.kinds[BAG].circuits)
                         size = min(missing, _BAGS_OF_A_TURN)
-                        learner.add_bags(pool, codes, domains, weights, size, seed, stop)
+                        learner.add_bags(pool, table, size, seed, stop)
                     else:
                         start = seed + pool.turn_number(kind)
                         size = learner.n_components
                         labels = clusters.labels(size, start, most_rows=_ROWS_OF_A_CLUSTER * size)
-                        learner.add_chain(pool, kind, codes, domains, weights, labels, seed, stop)
+                        learner.add_chain(pool, kind, table, labels, seed, stop)
                     if pool.n_members and time.monotonic() >= save_at:
                         began = time.monotonic()
                         self._settle(pool, weights, seed)
@@ -239,12 +239,12 @@ class CutsetEnsemble(CircuitEstimator):
             kinds.append(BAG)
         return kinds
 
-    def _ensemble_learner(self, codes: CodeArray) -> EnsembleLearner:
+    def _ensemble_learner(self, n_rows: int) -> EnsembleLearner:
         size = self.n_components
         if size is None:
             # Large tables bear more (validation of kdd -2.331 with 200, -2.336 with 60), others
             # do not: 33,000 rows of kosarek have -10.797 with 60 and -10.818 with 120.
-            size = int(max(np.clip(len(codes) // 100, 5, 60), min(len(codes) // 1000, 200)))
+            size = int(max(np.clip(n_rows // 100, 5, 60), min(n_rows // 1000, 200)))
         scales = list(self.prior_scales)
         widths = [check_width("shared_widths", width) for width in self.shared_widths]
         if len(set(scales)) < len(scales):
@@ -253,10 +253,10 @@ class CutsetEnsemble(CircuitEstimator):
             raise ValueError(f"shared_widths must be different numbers, got {self.shared_widths!r}")
         if not scales and not widths and not self.trees:
             raise ValueError("prior_scales, shared_widths and trees must not all be empty")
-        score = BayesDirichlet(self.ess, spread=False)
+        score = BayesDirichlet(self.ess, divide=False)
         width = check_width("width", self.width)
         shrink = bool(self.shrinkage)
-        chains: dict[str, Learner] = {
+        chains: dict[str, ComponentLearner] = {
             f"chain {scale:g}": NetworkLearner(
                 score, StructurePrior(scale=scale), width, candidates=None, shrink=shrink
             )
@@ -286,7 +286,7 @@ class CutsetEnsemble(CircuitEstimator):
         shares = pool.kind_weights(weights)
         self._keep(
             pool.circuit(shares),
-            structure_score_=pool.unseen_log_likelihood(shares, weights),
+            oob_score_=pool.unseen_score(shares, weights),
             n_members_={kind: len(members.circuits) for kind, members in pool.kinds.items()},
             kind_weights_=shares,
             seed_=seed,

@@ -14,10 +14,10 @@ from bayescut.learn.rules import (
     EveryColumn,
     ImprovesMean,
     RandomColumn,
-    ShrunkenTrees,
     Stop,
     TopGain,
 )
+from bayescut.learn.treeleaves import BlendedTrees
 from bayescut.scores.base import SmoothedLikelihood
 
 
@@ -288,7 +288,7 @@ class DCSN(SingleCutset):
     def _learner(self, n_jobs: int) -> CutsetLearner:
         return CutsetLearner(
             SmoothedLikelihood(0.0),
-            leaves=ShrunkenTrees(
+            trees=BlendedTrees(
                 check_number("shrinkage", self.shrinkage, strict=True), bool(self.forests)
             ),
             candidates=EveryColumn(),

@@ -276,7 +276,7 @@ def split_counts(codes, rows, weights, bits, counts, n, layout, c):
 @kernel
 def evaluate_cuts(
     codes, rows, weights, bits, counts, n, layout, active, candidates, rule,
-    ess, cut_ess, spread, cut_cost, table, table_ess, scores,
+    ess, cut_ess, divided, cut_cost, table, table_ess, scores,
 ):  # fmt: skip
     """Worth of cutting on each of ``candidates``, with the best tree in every branch.
 
@@ -323,7 +323,7 @@ def evaluate_cuts(
             if active[t] != c:
                 remaining[r] = active[t]
                 r += 1
-        child_ess = ess / k if spread else ess
+        child_ess = ess / k if divided else ess
         tab = table if child_ess == table_ess else none
         total = -potential(rule.judge, float(n), cut_ess) - rule.parameter_cost * (k - 1) - cut_cost
         for state in range(k):

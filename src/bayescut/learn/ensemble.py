@@ -25,12 +25,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.build import mixture
-from bayescut.data.domains import Domains
+from bayescut.data.table import Table
 from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.mixture import Learner, StructuralEM
+from bayescut.learn.mixture import ComponentLearner, StructuralEM
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import RandomGain
 
@@ -109,13 +109,13 @@ class Pool:
         return sum(len(members.circuits) for members in self.kinds.values())
 
     def add(
-        self, kind: str, member: Circuit, codes: CodeArray, left_out: IntArray, n_jobs: int
+        self, kind: str, member: Circuit, table: Table, left_out: IntArray, n_jobs: int
     ) -> None:
         """Take in a member that has not seen the rows ``left_out``."""
         members = self.kinds[kind]
         members.circuits.append(member)
         if len(left_out):
-            predicted = member.log_likelihood(codes[left_out], n_jobs=n_jobs)
+            predicted = member.log_likelihood(table.codes[left_out], n_jobs=n_jobs)
             members.unseen[left_out] = np.logaddexp(members.unseen[left_out], predicted)
             members.n_unseen[left_out] += 1
 
@@ -136,18 +136,15 @@ class Pool:
             line[:] = members.unseen[rows] - np.log(members.n_unseen[rows])
         return names, log_p, np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
 
-    def unseen_log_likelihood(
-        self, shares: dict[str, float], sample_weight: FloatArray | None
-    ) -> float:
-        """Log-likelihood of all rows, estimated from those that members have not seen."""
+    def unseen_score(self, shares: dict[str, float], sample_weight: FloatArray | None) -> float:
+        """Mean log-likelihood of rows under members that have not seen them; NaN without any."""
         names, log_p, weight = self._unseen_rows(sample_weight)
         if not len(weight):
             return float("nan")
         with np.errstate(divide="ignore"):
             log_share = np.log([shares[name] for name in names])
         total = np.logaddexp.reduce(log_p + log_share[:, None], axis=0)
-        whole = self.n_rows if sample_weight is None else sample_weight.sum()
-        return float(np.average(total, weights=weight) * whole)
+        return float(np.average(total, weights=weight))
 
     def kind_weights(self, sample_weight: FloatArray | None) -> dict[str, float]:
         """Weights of the kinds that maximise the likelihood of unseen rows, by EM."""
@@ -195,22 +192,22 @@ class EnsembleLearner:
 
     Parameters
     ----------
-    chains : dict of CutsetLearner, NetworkLearner or SharedLearner
+    chains : dict of ComponentLearner
         Learners of the components of chains, by the name of the kind.
     bags : NetworkLearner
         Learns bagged networks.
     n_components : int
         Components of a chain.
     n_burn, n_keep : int
-        Sweeps of a chain that are thrown away (times the pace of its learner), and that become
-        members.
+        Sweeps of a chain that are thrown away (times the sweep factor of its learner), and that
+        become members.
     n_folds : int
         Folds of rows; turn t of a kind of chains leaves out fold t modulo this.
     n_jobs : int
         Threads.
     """
 
-    chains: dict[str, Learner]
+    chains: dict[str, ComponentLearner]
     bags: NetworkLearner
     n_components: int
     n_burn: int
@@ -222,9 +219,7 @@ class EnsembleLearner:
         self,
         pool: Pool,
         kind: str,
-        codes: CodeArray,
-        domains: Domains,
-        sample_weight: FloatArray | None,
+        table: Table,
         labels: IntArray,
         seed: int,
         stop: StopRule,
@@ -236,43 +231,35 @@ class EnsembleLearner:
         members = pool.kinds[kind]
         number = pool.turn_number(kind)
         turn, members.n_turns = members.n_turns, members.n_turns + 1
-        fold = np.random.default_rng([seed, 7]).permutation(len(codes)) % self.n_folds
+        fold = np.random.default_rng([seed, 7]).permutation(table.n_rows) % self.n_folds
         out = fold == turn % self.n_folds
         if out.all() or self.n_folds < 2:
             out[:] = False
         left_out = np.flatnonzero(out)
         inside = np.flatnonzero(~out)
-        rows = np.ascontiguousarray(codes[inside])
-        weights = None if sample_weight is None else sample_weight[inside]
         learner = self.chains[kind]
-        n_burn = self.n_burn * learner.pace
+        n_burn = self.n_burn * learner.sweep_factor
         n_sweeps = n_burn + self.n_keep
         em = StructuralEM(
-            learner, rows, domains, weights,
-            assignment="sampled", n_jobs=self.n_jobs, seed=(seed * 1009 + number) % 2**31,
-        )  # fmt: skip
+            learner,
+            table.take(inside),
+            assignment="sampled",
+            n_jobs=self.n_jobs,
+            seed=(seed * 1009 + number) % 2**31,
+        )
         for sweep, iteration in enumerate(em.run(em.start(labels[inside]))):
             if sweep >= n_burn:
-                pool.add(kind, iteration.circuit, codes, left_out, self.n_jobs)
+                pool.add(kind, iteration.circuit, table, left_out, self.n_jobs)
             stop.advance((self.n_burn + self.n_keep) / n_sweeps)
             done = sweep + 1 >= n_sweeps
             if done or (stop() and pool.n_members):
                 return
 
-    def add_bags(
-        self,
-        pool: Pool,
-        codes: CodeArray,
-        domains: Domains,
-        sample_weight: FloatArray | None,
-        n_bags: int,
-        seed: int,
-        stop: StopRule,
-    ) -> None:
+    def add_bags(self, pool: Pool, table: Table, n_bags: int, seed: int, stop: StopRule) -> None:
         """Learn networks on bootstrap samples."""
         members = pool.kinds[BAG]
         turn, members.n_turns = members.n_turns, members.n_turns + 1
-        n = len(codes)
+        n = table.n_rows
 
         def learn(i: int) -> tuple[Circuit, IntArray] | None:
             if stop() and pool.n_members:
@@ -280,13 +267,13 @@ class EnsembleLearner:
             rng = np.random.default_rng([seed, 11, turn, i])
             rows = np.sort(rng.integers(0, n, n)).astype(np.int32)
             learner = replace(self.bags, candidates=RandomGain(0.2, 3, rng), n_jobs=1)
-            root = learner.grow(codes, domains.n_states, sample_weight, rows=rows)
+            root = learner.learn(table, rows)
             seen = np.zeros(n, dtype=bool)
             seen[rows] = True
-            return freeze_cutset(root, domains), np.flatnonzero(~seen)
+            return freeze_cutset(root, table.domains), np.flatnonzero(~seen)
 
         with ThreadPoolExecutor(self.n_jobs) as executor:
             for found in executor.map(learn, range(n_bags)):
                 if found is not None:
-                    pool.add(BAG, found[0], codes, found[1], self.n_jobs)
+                    pool.add(BAG, found[0], table, found[1], self.n_jobs)
                 stop.advance(1)

@@ -9,6 +9,7 @@ from numba.extending import overload
 
 from bayescut._kernels import inner, kernel
 from bayescut._typing import CountArray, FloatArray, IntArray
+from bayescut.counts.families import family_cells
 from bayescut.counts.pairs import PairCounts
 from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
@@ -55,13 +56,10 @@ class TreeRule(NamedTuple):
         grow_tree(self, *node, table, parent, order)
         return float(judge_tree(self, *node, parent))
 
-    def tables(
-        self, pairs: PairCounts, order: IntArray, parent: IntArray, ess: float
-    ) -> FloatArray:
-        """Parameters of a tree that this rule has chosen; see `tree_tables`."""
+    def counts(self, pairs: PairCounts, order: IntArray, parent: IntArray) -> FloatArray:
+        """Counts of the families of a tree, see `tree_counts`."""
         n = pairs.counts.dtype.type(pairs.n)
-        layout = pairs.layout
-        return tree_tables(pairs.counts, n, layout.sizes, layout.ptr, order, parent, ess)
+        return tree_counts(pairs.counts, n, pairs.layout.sizes, pairs.layout.ptr, order, parent)
 
 
 @inner
@@ -159,7 +157,7 @@ def best_offer(key, position, host, size):
     """Entry with the largest key, the first edge among equals; -1 if there is none."""
     top0 = top1 = top2 = top3 = -np.inf
     i = 0
-    while i + 4 <= size:  # four chains hide the latency of the comparison
+    while i + 4 <= size:  # four maxima hide the latency of the comparison
         top0 = key[i] if key[i] > top0 else top0
         top1 = key[i + 1] if key[i + 1] > top1 else top1
         top2 = key[i + 2] if key[i + 2] > top2 else top2
@@ -416,25 +414,23 @@ def _fit_tree_overload(rule, counts, n, sizes, ptr, active, ess, table, parent, 
 
 
 @kernel
-def tree_tables(counts, n, sizes, ptr, order, parent, ess):
-    """Posterior means ``log p(x_v | x_parent)`` of the columns in ``order``, end to end.
+def tree_counts(counts, n, sizes, ptr, order, parent):
+    """Counts of the families of the columns in ``order``, end to end.
 
-    A table lists the parent's states slowest; a column without a parent has one row. Cells never
-    seen and not smoothed (an equivalent sample size of 0) are uniform.
+    A family lists the parent's states slowest; a column without a parent has one row.
     """
     total = 0
     for t in range(order.shape[0]):
         v = order[t]
         total += sizes[v] * (sizes[parent[v]] if parent[v] >= 0 else 1)
-    tables = np.empty(total)
+    cells = np.empty(total)
     start = 0
     for t in range(order.shape[0]):
         v = order[t]
         u = parent[v]
         k_v = sizes[v]
         k_u = sizes[u] if u >= 0 else 1
-        a = ess / (k_u * k_v)
-        block = tables[start : start + k_u * k_v]
+        block = cells[start : start + k_u * k_v]
         start += k_u * k_v
         # Counts of the joint states; those of state 0 are what the bits leave over.
         for i in range(k_u):
@@ -455,14 +451,28 @@ def tree_tables(counts, n, sizes, ptr, order, parent, ess):
                 rest -= c
             block[i * k_v] = rest
             block[0] -= rest
-        for i in range(k_u):
+        for i in range(k_u * k_v):
+            block[i] = max(block[i], 0.0)
+    return cells
+
+
+@kernel
+def posterior_means(counts, sizes, columns, parent_ptr, parents, ess):
+    """Posterior means ``log p(x | parents)`` of families, end to end.
+
+    Cells never seen and not smoothed (an equivalent sample size of 0) are uniform.
+    """
+    tables = np.empty(counts.shape[0])
+    start = 0
+    for f in range(columns.shape[0]):
+        k = sizes[columns[f]]
+        cells = family_cells(sizes, parent_ptr, parents, f)
+        a = ess / (cells * k)
+        for _ in range(cells):
             whole = 0.0
-            for b in range(k_v):
-                block[i * k_v + b] = max(block[i * k_v + b], 0.0)
-                whole += block[i * k_v + b] + a
-            for b in range(k_v):
-                if whole > 0.0:
-                    block[i * k_v + b] = np.log((block[i * k_v + b] + a) / whole)
-                else:
-                    block[i * k_v + b] = -np.log(k_v)
+            for i in range(start, start + k):
+                whole += counts[i] + a
+            for i in range(start, start + k):
+                tables[i] = np.log((counts[i] + a) / whole) if whole > 0.0 else -np.log(k)
+            start += k
     return tables

@@ -1,7 +1,7 @@
 r"""Functions of a count: the one form every score in this library takes.
 
 A *potential* turns the counts :math:`n_c` of a table of C cells, whose equivalent sample size e is
-spread evenly, into :math:`\Phi = \sum_c \varphi(n_c, e / C)`, with one of
+divided evenly, into :math:`\Phi = \sum_c \varphi(n_c, e / C)`, with one of
 
 =============  ========================================================  =========================
 ``XLOGX``      :math:`\varphi(k, a) = (k + a) \ln (k + a)`                smoothed entropies
@@ -175,7 +175,7 @@ class PotentialTables:
 
 
 def total_potential(kind: int, counts: FloatArray | IntArray, ess: float) -> float:
-    """Sum of ``φ`` over the cells of a table, with ``ess`` spread evenly over them."""
+    """Sum of ``φ`` over the cells of a table, with ``ess`` divided evenly among them."""
     counts = np.asarray(counts)
     a = ess / counts.size
     return float(sum(potential(kind, float(k), a) for k in counts.ravel()))
