@@ -153,7 +153,7 @@ def test_small_and_constant_tables_are_learned(learner, table):
         XCNet(min_columns=True),
         XCNet(random_state=-1),
         XCNet(random_state="dice"),
-        DCSN(shrinkage=0.0),
+        DCSN(blending=0.0),
         DCSN(min_rows="few"),
     ],
     ids=repr,

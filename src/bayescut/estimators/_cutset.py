@@ -64,7 +64,8 @@ class CNetBD(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
+        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -138,7 +139,8 @@ class CNetBIC(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
+        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -218,7 +220,8 @@ class CutsetNetwork(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
+        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 

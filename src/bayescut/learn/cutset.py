@@ -296,8 +296,8 @@ class _Growth:
         gain = _NO_GAIN
         if self.needs_gain:
             ess = part.node.ess
-            tabulated = self.leaves.tabulated(XLOGX, ess / 2, part.pairs)
-            mean_entropy, gain = information_gain(part.pairs, active, ess, tabulated)
+            lookup = self.leaves.lookup(XLOGX, ess / 2, part.pairs)
+            mean_entropy, gain = information_gain(part.pairs, active, ess, lookup)
             if learner.stop.by_gain(mean_entropy, gain[cuttable].max()):
                 return []
         chosen = active[learner.candidates.select(gain, cuttable)]
@@ -322,14 +322,14 @@ class _Growth:
         rule = self.leaves.rule(layout, node.n_choices - 1)
         child_ess = score.child_ess(node.ess, 2)
         divided = child_ess != node.ess
-        tabulated = self.leaves.tabulated(rule.choose, child_ess / 4, pairs)
+        lookup = self.leaves.lookup(rule.choose, child_ess / 4, pairs)
         cut_cost = learner.prior.cut_cost(node.n_choices)
         cut_ess = score.cut_ess(node.ess)
 
         def evaluate(candidates: IntArray) -> tuple[Any, ...]:
             return evaluate_cuts(
                 self.table.codes, part.rows, weights, bits, pairs.counts, n, layout, part.active,
-                candidates, rule, node.ess, cut_ess, divided, cut_cost, tabulated, child_ess,
+                candidates, rule, node.ess, cut_ess, divided, cut_cost, lookup, child_ess,
                 np.empty(len(candidates)),
             )  # fmt: skip
 

@@ -54,7 +54,7 @@ class BlendedRule(NamedTuple):
         pairs: PairCounts,
         active: IntArray,
         ess: float,
-        table: FloatArray,
+        lookup: FloatArray,
         parent: IntArray,
         order: IntArray,
     ) -> float:
@@ -225,11 +225,11 @@ def fit_blended(rule, counts, n, sizes, ptr, active, parent, order):
 
 
 @overload(_fit_tree)
-def _fit_blended_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+def _fit_blended_tree(rule, counts, n, sizes, ptr, active, ess, lookup, parent, order):
     if getattr(rule, "instance_class", None) is not BlendedRule:
         return None
 
-    def fit(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+    def fit(rule, counts, n, sizes, ptr, active, ess, lookup, parent, order):
         return fit_blended(rule, counts, n, sizes, ptr, active, parent, order)
 
     return fit

@@ -19,7 +19,7 @@ from bayescut.scores.base import Score
 from bayescut.scores.potentials import LOGLIK, XLOGX, PotentialTables
 from bayescut.scores.prior import StructureCosts
 
-_NO_TABLE = np.empty(0)
+_NO_LOOKUP = np.empty(0)
 # Rows added to break ties. Little next to any smoothing, and far above the 1e-12 nats per row to
 # which the weights of edges are rounded.
 TIE_ROWS = 1e-3
@@ -99,8 +99,8 @@ class PairLeaves(ABC):
         rule = self.rule(pairs.layout, n_choices)
         parent = np.full(len(pairs.layout.columns), -1)
         order = np.empty(len(active), dtype=np.int64)
-        tabulated = self.tabulated(rule.choose, ess / 4, pairs)
-        score = rule.fit(pairs, active, ess, tabulated, parent, order)
+        lookup = self.lookup(rule.choose, ess / 4, pairs)
+        score = rule.fit(pairs, active, ess, lookup, parent, order)
         return Tree(parent, order, score)
 
     def fit_tree(
@@ -120,7 +120,7 @@ class PairLeaves(ABC):
         if self._ties is not None:
             parent, order = parent.copy(), order.copy()
             with_ties = _add_ties(pairs, self._ties)
-            rule.fit(with_ties, active, ess, _NO_TABLE, parent, order)
+            rule.fit(with_ties, active, ess, _NO_LOOKUP, parent, order)
         columns = pairs.layout.columns
         family = np.empty(len(columns), dtype=np.int64)
         family[order] = np.arange(len(order))
@@ -139,10 +139,10 @@ class PairLeaves(ABC):
             score=score,
         )
 
-    def tabulated(self, phi: int, a: float, pairs: PairCounts) -> FloatArray:
+    def lookup(self, phi: int, a: float, pairs: PairCounts) -> FloatArray:
         """Tabulate a potential where a node looks it up more often than it has entries."""
         if pairs.weighted or pairs.n >= 8 * len(pairs.layout.columns) ** 2:
-            return _NO_TABLE
+            return _NO_LOOKUP
         return self._tables.get(phi, a, int(pairs.n))
 
 
