@@ -236,6 +236,8 @@ def branch_sizes(counts, n, layout, c, size):
         b = layout.ptr[c] + state - 1
         size[state] = counts[b, b]
         size[0] -= counts[b, b]
+    if size[0] < 0:  # weights of no row, found by subtraction, may round to just below zero
+        size[0] = 0
     for state in range(1, layout.sizes[c]):
         if size[state] > size[largest]:
             largest = state
