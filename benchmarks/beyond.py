@@ -59,10 +59,12 @@ def run(learner: str, names: list[str], budget: float | None, force: bool, path:
         start = time.perf_counter()
         model.fit(X)
         seconds = time.perf_counter() - start
-        details = ""
         if learner == "CutsetEnsemble":
-            shares = {kind: round(weight, 3) for kind, weight in model.kind_weights_.items()}
+            shares = {name: round(weight, 3) for name, weight in model.recipe_weights_.items()}
             details = f"members {model.n_members_} weights {shares}"
+            score = model.oob_score_
+        else:
+            details, score = "", model.structure_score_ / len(X)
         row = {
             "dataset": name,
             "learner": learner,
@@ -71,7 +73,7 @@ def run(learner: str, names: list[str], budget: float | None, force: bool, path:
             "train_ll": f"{model.score(X[:5000]):.4f}",
             "parameters": model.n_parameters_,
             "cuts": getattr(model, "n_cuts_", ""),
-            "structure_score_per_row": f"{model.structure_score_ / len(X):.4f}",
+            "structure_score_per_row": f"{score:.4f}",
             "seconds": f"{seconds:.3f}",
             "details": details,
         }

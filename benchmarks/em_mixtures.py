@@ -28,6 +28,7 @@ import bayescut as bc
 from _results import RESULTS, append, latest, learning_rows, load, markdown, publish, warm_up
 from bayescut.bench import published
 from bayescut.data import Domains
+from bayescut.data.table import Table
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 from bayescut.learn.mixture import responsibilities
 from bayescut.learn.start import KMeansStart
@@ -123,13 +124,13 @@ def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> Non
         theirs = AUTHORS[name]
         data = fetch_debd(name)
         X = np.ascontiguousarray(learning_rows(data)[:rows])
-        domains = Domains.binary(X.shape[1])
+        table = Table(X, Domains.binary(X.shape[1]))
         job = bc.CutsetMixture(theirs.components)._job()
-        labels = KMeansStart(X, domains.n_states, theirs.components).labels(theirs.components, 0)
+        labels = KMeansStart(table, theirs.components).labels(theirs.components, 0)
         best = first = bound = processor = np.inf
         for repetition in range(REPETITIONS + 1):  # the first one compiles
             start, cpu = time.perf_counter(), time.process_time()
-            em = job(X, domains)
+            em = job(table)
             circuit = em.start(labels)
             started = time.perf_counter()
             # Components of the clusters, as many E- and M-steps as asked for, and an E-step for the

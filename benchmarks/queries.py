@@ -24,6 +24,7 @@ import bayescut as bc
 from _results import RESULTS, write_csv
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
+from bayescut.data.table import Table
 from bayescut.datasets import fetch_binary_mnist, fetch_debd
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.mixture import StructuralEM
@@ -151,9 +152,9 @@ def entry(
 
 def models(train: np.ndarray) -> dict[str, Circuit]:
     """A network, and mixtures over random parts of the rows."""
-    domains = Domains.binary(train.shape[1])
     train = np.ascontiguousarray(train[:12_000])
-    em = StructuralEM(CutsetLearner(BayesDirichlet(0.1)), train, domains, n_jobs=2)
+    table = Table(train, Domains.binary(train.shape[1]))
+    em = StructuralEM(CutsetLearner(BayesDirichlet(0.1)), table, n_jobs=2)
     found = {"CNetBD": bc.CNetBD().fit(train).circuit_}
     for size in (20, 300):
         labels = np.arange(len(train)) % size

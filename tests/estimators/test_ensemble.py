@@ -37,13 +37,15 @@ def X():
 def test_members_are_averaged_into_one_circuit(X):
     model = small().fit(X[:600])
     assert model.n_members_ == {**dict.fromkeys(CHAINS, 2), "bag": 4}
-    assert sum(model.kind_weights_.values()) == pytest.approx(1.0)
+    assert sum(model.recipe_weights_.values()) == pytest.approx(1.0)
     worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
     p = np.exp(model.score_samples(worlds))
     assert p.sum() == pytest.approx(1.0)
     assert model.score(X[600:]) > CNetBD().fit(X[:600]).score(X[600:]) - 0.05
     # Out-of-sample by construction: close to the score of new rows, never that of the old ones.
-    assert model.structure_score_ / 600 == pytest.approx(model.score(X[600:]), abs=0.25)
+    assert model.oob_score_ == pytest.approx(model.score(X[600:]), abs=0.25)
+    assert model.oob_score_ < model.score(X[:600])
+    assert not hasattr(model, "structure_score_")
 
 
 def test_queries_are_exact_on_ensembles(X):
@@ -78,15 +80,15 @@ def test_the_result_is_reproducible_and_does_not_depend_on_threads(X):
     assert not np.array_equal(one.score_samples(X), other.score_samples(X))
 
 
-def test_one_kind_alone(X):
+def test_one_recipe_alone(X):
     chains = small(n_bags=0, prior_scales=[1.0], shared_widths=[], trees=False).fit(X)
-    assert chains.kind_weights_ == {"chain 1": 1.0, "bag": 0.0}
+    assert chains.recipe_weights_ == {"chain 1": 1.0, "bag": 0.0}
     shared = small(n_bags=0, prior_scales=[], shared_widths=[2], trees=False).fit(X)
-    assert shared.kind_weights_ == {"shared 2": 1.0, "bag": 0.0}
+    assert shared.recipe_weights_ == {"shared 2": 1.0, "bag": 0.0}
     trees = small(n_bags=0, prior_scales=[], shared_widths=[]).fit(X)
-    assert trees.kind_weights_ == {"trees": 1.0, "bag": 0.0}
+    assert trees.recipe_weights_ == {"trees": 1.0, "bag": 0.0}
     bags = small(n_chains=0).fit(X)
-    assert bags.kind_weights_ == {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0}
+    assert bags.recipe_weights_ == {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0}
     assert bags.n_members_ == {**dict.fromkeys(CHAINS, 0), "bag": 4}
 
 
@@ -100,7 +102,7 @@ def test_one_kind_alone(X):
         ({"shared_widths": [1.5]}, "shared_widths"),
     ],
 )
-def test_impossible_kinds(X, settings, message):
+def test_impossible_recipes(X, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         small(**settings).fit(X)
 
@@ -174,7 +176,7 @@ def test_checkpoints_are_saved_as_members_come(X, tmp_path, monkeypatch):
     np.testing.assert_array_equal(resumed.score_samples(X), whole.score_samples(X))
 
 
-def test_checkpoints_of_other_kinds_are_refused(X, tmp_path):
+def test_checkpoints_of_other_recipes_are_refused(X, tmp_path):
     path = tmp_path / "ensemble.bc"
     small(checkpoint=path, prior_scales=[1.0]).fit(X)
     with pytest.raises(DataError, match="other settings"):
@@ -196,49 +198,49 @@ def test_an_interrupted_run_leaves_what_it_has(X, monkeypatch):
 
 
 def naive_weights(p, weight):
-    """Weights of two kinds by a fine grid."""
+    """Weights of two recipes by a fine grid."""
     grid = np.linspace(0, 1, 2001)
     total = [np.dot(weight, np.log(w * p[0] + (1 - w) * p[1])) for w in grid[1:-1]]
     return grid[1 + int(np.argmax(total))]
 
 
-def test_weights_of_kinds_follow_unseen_rows():
+def test_weights_of_recipes_follow_unseen_rows():
     pool = Pool.empty(100, ["chain 1", "bag", "other"])
-    for kind, value in (("chain 1", -1.0), ("bag", -3.0)):
-        pool.kinds[kind].circuits.append(None)
-        pool.kinds[kind].unseen[:] = value
-        pool.kinds[kind].n_unseen[:] = 1
-    weights = pool.kind_weights(None)
+    for recipe, value in (("chain 1", -1.0), ("bag", -3.0)):
+        pool.recipes[recipe].circuits.append(None)
+        pool.recipes[recipe].unseen[:] = value
+        pool.recipes[recipe].n_unseen[:] = 1
+    weights = pool.recipe_weights(None)
     assert weights["chain 1"] > 0.99
     assert weights["other"] == 0.0
-    pool.kinds["bag"].unseen[:50], pool.kinds["chain 1"].unseen[:50] = -1.0, -3.0
-    assert pool.kind_weights(None) == pytest.approx({"chain 1": 0.5, "bag": 0.5, "other": 0.0})
+    pool.recipes["bag"].unseen[:50], pool.recipes["chain 1"].unseen[:50] = -1.0, -3.0
+    assert pool.recipe_weights(None) == pytest.approx({"chain 1": 0.5, "bag": 0.5, "other": 0.0})
     rng = np.random.default_rng(0)
     log_p = rng.normal(-900, 2, size=(2, 100))  # far below what a float can hold
-    for kind, line in zip(("chain 1", "bag"), log_p, strict=True):
-        pool.kinds[kind].unseen[:] = line + np.log(3)
-        pool.kinds[kind].n_unseen[:] = 3
+    for recipe, line in zip(("chain 1", "bag"), log_p, strict=True):
+        pool.recipes[recipe].unseen[:] = line + np.log(3)
+        pool.recipes[recipe].n_unseen[:] = 3
     w = rng.integers(0, 3, 100)
     expected = naive_weights(np.exp(log_p + 900), w)
-    assert pool.kind_weights(w.astype(float))["chain 1"] == pytest.approx(expected, abs=2e-3)
+    assert pool.recipe_weights(w.astype(float))["chain 1"] == pytest.approx(expected, abs=2e-3)
 
 
-def test_kinds_of_large_weight_get_more_turns():
+def test_recipes_of_large_weight_get_more_turns():
     pool = Pool.empty(50, ["chain 1", "bag"])
-    assert pool.next_kind(["chain 1", "bag"], None) == "chain 1"
-    for kind, value in (("chain 1", -1.0), ("bag", -9.0)):
-        pool.kinds[kind].circuits.append(None)
-        pool.kinds[kind].unseen[:] = value
-        pool.kinds[kind].n_unseen[:] = 1
-        pool.kinds[kind].n_turns = 1
+    assert pool.next_recipe(["chain 1", "bag"], None) == "chain 1"
+    for recipe, value in (("chain 1", -1.0), ("bag", -9.0)):
+        pool.recipes[recipe].circuits.append(None)
+        pool.recipes[recipe].unseen[:] = value
+        pool.recipes[recipe].n_unseen[:] = 1
+        pool.recipes[recipe].n_turns = 1
     turns = []
     for _ in range(40):
-        kind = pool.next_kind(["chain 1", "bag"], None)
-        pool.kinds[kind].n_turns += 1
-        turns.append(kind)
+        recipe = pool.next_recipe(["chain 1", "bag"], None)
+        pool.recipes[recipe].n_turns += 1
+        turns.append(recipe)
     # nearly all go to what predicts, and the other is tried again now and then
     assert 1 <= turns.count("bag") <= 4
-    assert pool.next_kind(["bag"], None) == "bag"
+    assert pool.next_recipe(["bag"], None) == "bag"
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_small_and_constant_tables_are_learned(learner, table):
         XCNet(min_columns=True),
         XCNet(random_state=-1),
         XCNet(random_state="dice"),
-        DCSN(shrinkage=0.0),
+        DCSN(blending=0.0),
         DCSN(min_rows="few"),
     ],
     ids=repr,
@@ -228,3 +228,13 @@ def test_published_dcsn(name):
     assert DCSN().fit(X).score(data.test) == pytest.approx(test_ll, abs=1.5e-3)
     part = DCSN().fit(data.train)
     assert part.n_parameters_ - part.n_cuts_ - 4 == size
+
+
+def test_weights_of_states_without_rows_do_not_round_below_zero():
+    """Without smoothing, a branch that weighs less than nothing has no probability."""
+    for seed in range(12):  # seed 2 did
+        rng = np.random.default_rng(seed)
+        a, b = rng.integers(0, 2, 60), rng.integers(1, 3, 60)
+        X = np.column_stack([a, b, np.where(b == 1, a, 1 - a)])
+        model = DCSN(min_rows=5, min_columns=1).fit(X, sample_weight=rng.gamma(1.0, 1.0, 60))
+        assert np.isfinite(model.score(X))

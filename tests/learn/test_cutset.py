@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from tests.learn.tables import table_of
 from tests.oracle.naive_learner import NaiveLearner
 
 from bayescut.data import Domains
@@ -55,7 +56,7 @@ def test_the_learner_agrees_with_its_naive_twin(name, kind):
     codes = table(len(name), n, sizes)
     expected = NaiveLearner(kind, n_candidates=3).learn(codes, sizes)
     learner = CutsetLearner(SCORES[kind], candidates=TopGain(3))
-    found = learner.grow(codes, np.array(sizes))
+    found = learner.learn(table_of(codes, np.array(sizes)))
     assert found.total_score() == pytest.approx(expected.total_score(), rel=1e-9, abs=1e-9)
     assert signature(found) == expected.signature()
 
@@ -68,12 +69,12 @@ def test_weighted_rows_agree_with_the_naive_twin(name, kind):
     weights = np.random.default_rng(9).exponential(size=n)
     weights[::7] = 0.0
     expected = NaiveLearner(kind).learn(codes[weights > 0], sizes, weights[weights > 0])
-    found = CutsetLearner(SCORES[kind]).grow(codes, np.array(sizes), weights)
+    found = CutsetLearner(SCORES[kind]).learn(table_of(codes, np.array(sizes), weights))
     assert found.total_score() == pytest.approx(expected.total_score(), rel=1e-9)
 
 
 def test_the_cases_do_cut():
-    found = CutsetLearner(SCORES["BD"]).grow(table(6, 300, [2] * 7), np.full(7, 2))
+    found = CutsetLearner(SCORES["BD"]).learn(table_of(table(6, 300, [2] * 7), np.full(7, 2)))
     assert found.cut is not None
 
 
@@ -81,9 +82,9 @@ def test_states_that_never_occur_do_not_hide_a_column():
     """A column that decides how the others go together is cut on with or without such states."""
     codes = table(6, 600, [2] * 7)
     sizes = np.array([2] * 7)
-    seen = CutsetLearner(SCORES["BD"]).grow(codes, sizes)
+    seen = CutsetLearner(SCORES["BD"]).learn(table_of(codes, sizes))
     sizes[seen.cut] = 4
-    found = CutsetLearner(SCORES["BD"]).grow(codes, sizes)
+    found = CutsetLearner(SCORES["BD"]).learn(table_of(codes, sizes))
     assert found.cut == seen.cut
     assert [child.n for child in found.children] == [child.n for child in seen.children] + [0, 0]
     domains = Domains.of_sizes(sizes)
@@ -99,13 +100,13 @@ def test_states_that_never_occur_do_not_hide_a_column():
 def test_columns_of_very_many_states_are_not_cut(monkeypatch):
     codes = table(6, 600, [2] * 7)
     sizes = np.array([2] * 7)
-    chosen = CutsetLearner(SCORES["BD"]).grow(codes, sizes).cut
+    chosen = CutsetLearner(SCORES["BD"]).learn(table_of(codes, sizes)).cut
     sizes[chosen] = 40
     monkeypatch.setattr("bayescut.learn.cutset._MOST_BRANCH_CELLS", 40 * 39**2 - 1)
-    root = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).grow(codes, sizes)
+    root = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).learn(table_of(codes, sizes))
     assert chosen not in [node.cut for node in root.walk()]
     monkeypatch.setattr("bayescut.learn.cutset._MOST_BRANCH_CELLS", 40 * 45**2)
-    root = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).grow(codes, sizes)
+    root = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).learn(table_of(codes, sizes))
     assert chosen in [node.cut for node in root.walk()]
 
 
@@ -115,8 +116,8 @@ def test_a_weight_of_two_is_a_row_given_twice(kind):
     sizes = np.array([2, 3, 2, 2, 2])
     weights = np.random.default_rng(0).integers(0, 3, 200)
     learner = CutsetLearner(SCORES[kind])
-    twice = learner.grow(np.repeat(codes, weights, axis=0), sizes)
-    weighted = learner.grow(codes, sizes, weights.astype(float))
+    twice = learner.learn(table_of(np.repeat(codes, weights, axis=0), sizes))
+    weighted = learner.learn(table_of(codes, sizes, weights.astype(float)))
     assert weighted.total_score() == pytest.approx(twice.total_score(), rel=1e-12)
     domains = Domains.of_sizes([2, 3, 2, 2, 2])
     np.testing.assert_allclose(
@@ -132,7 +133,7 @@ def test_threads_do_not_change_the_result(weighted):
     codes = table(1, 600, [2] * 80)
     weights = rng.random(600) if weighted else None
     grown = [
-        CutsetLearner(SCORES["BD"], n_jobs=jobs).grow(codes, np.full(80, 2), weights)
+        CutsetLearner(SCORES["BD"], n_jobs=jobs).learn(table_of(codes, np.full(80, 2), weights))
         for jobs in (1, 2, 3)
     ]
     assert grown[0].cut is not None
@@ -143,7 +144,9 @@ def test_threads_do_not_change_the_result(weighted):
 def test_branches_cover_all_rows_and_progress_adds_up():
     codes = table(2, 500, [2] * 10)
     settled = []
-    root = CutsetLearner(SCORES["BD"]).grow(codes, np.full(10, 2), settled=settled.append)
+    root = CutsetLearner(SCORES["BD"]).learn(
+        table_of(codes, np.full(10, 2)), advance=settled.append
+    )
     assert sum(settled) == 500
     for node in root.walk():
         if node.cut is not None:
@@ -155,7 +158,7 @@ def test_branches_cover_all_rows_and_progress_adds_up():
 @pytest.mark.parametrize("sizes", [[2] * 6, [3, 2, 1, 4]])
 def test_the_frozen_circuit_is_a_normalised_deterministic_distribution(sizes):
     codes = table(4, 300, sizes)
-    root = CutsetLearner(SCORES["BD"]).grow(codes, np.array(sizes))
+    root = CutsetLearner(SCORES["BD"]).learn(table_of(codes, np.array(sizes)))
     circuit = freeze_cutset(root, Domains.of_sizes(sizes))
     worlds = np.array(list(np.ndindex(*sizes)), dtype=np.uint8)
     assert np.exp(circuit.log_likelihood(worlds)).sum() == pytest.approx(1.0)
@@ -165,8 +168,10 @@ def test_the_frozen_circuit_is_a_normalised_deterministic_distribution(sizes):
 
 def test_all_candidates():
     codes = table(8, 300, [2] * 7)
-    few = CutsetLearner(SCORES["BD"], candidates=TopGain(1)).grow(codes, np.full(7, 2))
-    every = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).grow(codes, np.full(7, 2))
+    few = CutsetLearner(SCORES["BD"], candidates=TopGain(1)).learn(table_of(codes, np.full(7, 2)))
+    every = CutsetLearner(SCORES["BD"], candidates=TopGain(None)).learn(
+        table_of(codes, np.full(7, 2))
+    )
     assert every.total_score() >= few.total_score() - 1e-9
 
 

@@ -3,16 +3,19 @@ import math
 
 import numpy as np
 import pytest
+from tests.learn.tables import table_of
 from tests.oracle.naive_learner import bd_family, joint
 
 from bayescut.counts.families import weight_planes
 from bayescut.data import Domains
-from bayescut.learn.cutset import CutsetLearner, Node
+from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.junction import JunctionLeaves
 from bayescut.learn.network import NetworkLearner
-from bayescut.learn.rules import TopGain, TreeLeaves
-from bayescut.learn.widen import widen
+from bayescut.learn.rules import TopGain
+from bayescut.learn.settled import Settled
+from bayescut.learn.treeleaves import Trees
+from bayescut.learn.widen import fit_leaves
 from bayescut.scores import BIC, BayesDirichlet, NoPrior, StructurePrior
 
 
@@ -72,11 +75,9 @@ def test_junction_trees_agree_with_the_naive_twin(n, sizes, width, weighted):
     if weighted:
         weights = np.random.default_rng(0).integers(1, 2**20, n) / 2**20
         weights[0] = 1.0
-    leaves = JunctionLeaves(
-        BayesDirichlet(1.0, spread=False), StructurePrior(), width, np.array(sizes), n
-    )
-    rows = np.arange(n, dtype=np.int32)
-    fit = leaves.fit(codes, rows, np.arange(len(sizes)), 1.0, weights if weighted else None)
+    leaves = JunctionLeaves(BayesDirichlet(1.0, divide=False), StructurePrior(), width, n)
+    whole = table_of(codes, sizes, weights if weighted else None)
+    fit = leaves.fit(whole, whole.weighty(), np.arange(len(sizes)), 1.0, len(sizes))
     max_cells = max(2 ** (width + 1), 64 if max(sizes) > 2 else 0)
     order, total = naive_junction(
         codes, sizes, weights, width, 1.0, math.log(len(sizes)), max_cells
@@ -102,14 +103,11 @@ def test_a_column_may_depend_on_several_at_once():
     codes = np.array(list(itertools.product([0, 1], repeat=2)) * 50, dtype=np.uint8)
     codes = np.column_stack([codes, codes[:, 0]])
     codes = np.column_stack([codes, codes[:, 1] ^ codes[:, 2]]).astype(np.uint8)
-    leaves = JunctionLeaves(
-        BayesDirichlet(1.0, spread=False), StructurePrior(), 2, np.full(4, 2), len(codes)
-    )
-    rows = np.arange(len(codes), dtype=np.int32)
-    leaf = leaves.settle(leaves.fit(codes, rows, np.arange(4), 1.0))
-    circuit = freeze_cutset(
-        Node.settled_leaf(leaf, 0.0, len(codes), 1.0), Domains.of_sizes([2] * 4)
-    )
+    leaves = JunctionLeaves(BayesDirichlet(1.0, divide=False), StructurePrior(), 2, len(codes))
+    whole = table_of(codes, [2] * 4)
+    leaf = leaves.settle(leaves.fit(whole, whole.weighty(), np.arange(4), 1.0, 4))
+    root = Settled(n=len(codes), ess=1.0, n_choices=4, columns=np.arange(4), leaf=leaf)
+    circuit = freeze_cutset(root, whole.domains)
     worlds = np.array(list(np.ndindex(2, 2, 2, 2)), dtype=np.uint8)
     assert np.exp(circuit.log_likelihood(worlds)).sum() == pytest.approx(1.0)
 
@@ -118,25 +116,25 @@ def test_a_column_may_depend_on_several_at_once():
 def test_width_one_is_the_best_forest(seed):
     sizes = np.array([2, 2, 3, 2, 2])
     codes = table(seed, 120, sizes)
-    score, prior = BayesDirichlet(1.0, spread=False), StructurePrior()
-    rows = np.arange(120, dtype=np.int32)
-    wide = JunctionLeaves(score, prior, 1, sizes, 120).fit(codes, rows, np.arange(5), 1.0)
-    learner = CutsetLearner(score, prior, TreeLeaves(False, False), TopGain(1))
-    root = learner.grow(codes, sizes)
+    score, prior = BayesDirichlet(1.0, divide=False), StructurePrior()
+    whole = table_of(codes, sizes)
+    wide = JunctionLeaves(score, prior, 1, 120).fit(whole, whole.weighty(), np.arange(5), 1.0, 5)
+    root = CutsetLearner(score, prior, Trees(False, False), TopGain(1)).learn(whole)
     assert root.score == pytest.approx(wide.score, rel=1e-10)
 
 
 def test_pruning_keeps_the_better_of_leaf_and_cut():
     sizes = np.full(8, 2)
     codes = table(3, 400, sizes)
-    score, prior = BayesDirichlet(1.0, spread=False), StructurePrior()
-    learner = CutsetLearner(score, prior, TreeLeaves(False, False))
-    root = learner.grow(codes, sizes)
-    before = root.total_score()
-    n_cuts = sum(node.cut is not None for node in root.walk())
-    assert n_cuts > 0
-    rows = np.arange(400, dtype=np.int32)
-    widen(root, codes, rows, JunctionLeaves(score, prior, 3, sizes, 400))
+    score, prior = BayesDirichlet(1.0, divide=False), StructurePrior()
+    learner = CutsetLearner(score, prior, Trees(False, False))
+    whole = table_of(codes, sizes)
+    before = learner.learn(whole).total_score()
+    root = learner.cut(whole)
+    assert root.n_cuts > 0
+    assert all(node.leaf is None for node in root.walk())
+    assert root.total_score() == before
+    fit_leaves(root, whole, whole.weighty(), JunctionLeaves(score, prior, 3, 400))
     assert root.total_score() >= before - 1e-9
     circuit = freeze_cutset(root, Domains.of_sizes(sizes))
     worlds = np.array(list(np.ndindex(*sizes)), dtype=np.uint8)
@@ -148,21 +146,21 @@ def test_pruning_keeps_the_better_of_leaf_and_cut():
             assert sum(c.total_score() for c in node.children) + node.cut_score > node.score
 
 
-@pytest.mark.parametrize("score", [BayesDirichlet(1.0, spread=False), BIC(0.5)])
+@pytest.mark.parametrize("score", [BayesDirichlet(1.0, divide=False), BIC(0.5)])
 def test_networks_do_not_depend_on_threads_and_know_weights(score):
     sizes = np.array([2] * 6 + [3, 3])
     codes = table(1, 300, sizes)
     learner = NetworkLearner(score, StructurePrior(), width=3)
     one, two = (
-        NetworkLearner(score, StructurePrior(), 3, n_jobs=jobs).grow(codes, sizes)
+        NetworkLearner(score, StructurePrior(), 3, n_jobs=jobs).learn(table_of(codes, sizes))
         for jobs in (1, 2)
     )
     assert one.total_score() == two.total_score()
     weights = np.random.default_rng(0).integers(0, 3, 300)
-    twice = learner.grow(np.repeat(codes, weights, axis=0), sizes)
-    weighted = learner.grow(codes, sizes, weights.astype(float))
+    twice = learner.learn(table_of(np.repeat(codes, weights, axis=0), sizes))
+    weighted = learner.learn(table_of(codes, sizes, weights.astype(float)))
     assert weighted.total_score() == pytest.approx(twice.total_score(), rel=1e-6)
-    leaf = NetworkLearner(score, StructurePrior(), 3, candidates=None).grow(codes, sizes)
+    leaf = NetworkLearner(score, StructurePrior(), 3, candidates=None).learn(table_of(codes, sizes))
     assert leaf.cut is None and leaf.total_score() <= one.total_score() + 1e-9
 
 

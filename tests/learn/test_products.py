@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from tests.learn.tables import table_of
 
 import bayescut as bc
 from bayescut.circuit._kinds import DECISION, JUNCTION, PRODUCT
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.leaves import Leaf, join_leaves
-from bayescut.learn.rules import TreeLeaves
+from bayescut.learn.treeleaves import Trees
 from bayescut.scores import BayesDirichlet, NoPrior, StructurePrior
 from bayescut.scores.circuit_score import bayes_score
 
@@ -33,9 +34,9 @@ def two_groups(n=1200, seed=0, n_states=2):
 
 def learner(products, prior):
     return CutsetLearner(
-        BayesDirichlet(1.0, spread=False),
+        BayesDirichlet(1.0, divide=False),
         prior,
-        TreeLeaves(by_mutual_information=False, spanning=False),
+        Trees(by_mutual_information=False, spanning=False),
         products=products,
     )
 
@@ -45,8 +46,8 @@ def test_groups_are_cut_on_their_own(n_states):
     X = two_groups(n_states=n_states)
     sizes = np.maximum(X.max(axis=0).astype(np.int64) + 1, 2)
     domains = bc.CutsetNetwork().fit(X).circuit_.domains
-    plain = learner(False, StructurePrior()).grow(X, sizes)
-    apart = learner(True, StructurePrior()).grow(X, sizes)
+    plain = learner(False, StructurePrior()).learn(table_of(X, sizes))
+    apart = learner(True, StructurePrior()).learn(table_of(X, sizes))
     assert apart.is_product
     # both groups are cut, and the columns of noise are one leaf
     assert sorted(part.cut is None for part in apart.children) == [False, False, True]
@@ -63,7 +64,7 @@ def test_groups_are_cut_on_their_own(n_states):
 def test_the_score_is_that_of_the_circuit(prior):
     X = two_groups(seed=3)
     m = X.shape[1]
-    root = learner(True, prior).grow(X, np.full(m, 2))
+    root = learner(True, prior).learn(table_of(X, np.full(m, 2)))
     circuit = freeze_cutset(root, bc.CutsetNetwork().fit(X).circuit_.domains)
     cost = 0.0
     if isinstance(prior, StructurePrior):

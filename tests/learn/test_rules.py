@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from tests.learn.tables import table_of
 from tests.oracle.naive_rivals import NaiveDCSN, NaiveRival
 
 from bayescut.counts import count_pairs
 from bayescut.data import Domains
 from bayescut.data.bits import bit_layout
 from bayescut.learn.cutset import CutsetLearner
+from bayescut.learn.dcsn import restrict, whole_tables
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.rules import (
     Always,
@@ -17,11 +19,10 @@ from bayescut.learn.rules import (
     Improves,
     ImprovesMean,
     RandomColumn,
-    ShrunkenTrees,
     Stop,
     TopGain,
 )
-from bayescut.learn.shrinkage import restrict, whole_tables
+from bayescut.learn.treeleaves import BlendedTrees
 from bayescut.scores import SmoothedLikelihood
 
 
@@ -86,7 +87,7 @@ def test_stops_and_gain_agree_with_the_naive_twin(name, stop):
     n, sizes = TABLES[name]
     codes = table(len(name), n, sizes)
     expected = NaiveRival(by_gain, alpha=1.0, **stop).learn(codes, sizes)
-    found = cut_at_once(Stop(**stop), TopGain(1)).grow(codes, np.array(sizes))
+    found = cut_at_once(Stop(**stop), TopGain(1)).learn(table_of(codes, np.array(sizes)))
     assert signature(found) == expected.signature()
     assert found.total_score() == pytest.approx(expected.total_score(), rel=1e-10)
 
@@ -104,7 +105,7 @@ def test_random_cuts_agree_with_the_naive_twin(name, weighted):
 
     expected = NaiveRival(uniformly, alpha=0.5, rows=20, columns=2).learn(codes, sizes, weights)
     learner = cut_at_once(Stop(20, 2), RandomColumn(np.random.default_rng(3)), 0.5)
-    found = learner.grow(codes, np.array(sizes), weights)
+    found = learner.learn(table_of(codes, np.array(sizes), weights))
     assert signature(found) == expected.signature()
     assert found.total_score() == pytest.approx(expected.total_score(), rel=1e-10)
 
@@ -112,19 +113,19 @@ def test_random_cuts_agree_with_the_naive_twin(name, weighted):
 @pytest.mark.parametrize("forest", [False, True])
 @pytest.mark.parametrize("rate", [0.005, 0.2])
 @pytest.mark.parametrize("name", ["binary", "states", "with a constant", "one column", "one row"])
-def test_shrunken_tables_agree_with_the_naive_twin(name, rate, forest):
+def test_blended_tables_agree_with_the_naive_twin(name, rate, forest):
     n, sizes = TABLES[name]
     codes = table(len(name) + 1, n, sizes)
     twin = NaiveDCSN(rate, 25, 2, forest)
     expected = twin.learn(codes, sizes)
     learner = CutsetLearner(
         SmoothedLikelihood(0.0),
-        leaves=ShrunkenTrees(rate, forest),
+        trees=BlendedTrees(rate, forest),
         candidates=EveryColumn(),
         acceptance=ImprovesMean(),
         stop=Stop(25, 2),
     )
-    found = learner.grow(codes, np.array(sizes))
+    found = learner.learn(table_of(codes, np.array(sizes)))
     assert signature(found) == expected.signature()
     assert found.total_score() == pytest.approx(expected.total_score(), rel=1e-9)
     worlds = np.array(list(np.ndindex(*sizes)), dtype=np.uint8)
@@ -148,14 +149,14 @@ def test_rows_given_twice_and_weights_of_two():
         cut_at_once(Stop(20, 1, 0.01, 0.0), TopGain(1)),
         CutsetLearner(
             SmoothedLikelihood(0.0),
-            leaves=ShrunkenTrees(0.01),
+            trees=BlendedTrees(0.01),
             candidates=EveryColumn(),
             acceptance=ImprovesMean(),
             stop=Stop(20, 2),
         ),
     ):
-        twice = learner.grow(np.repeat(codes, weights, axis=0), np.array(sizes))
-        weighted = learner.grow(codes, np.array(sizes), weights.astype(float))
+        twice = learner.learn(table_of(np.repeat(codes, weights, axis=0), np.array(sizes)))
+        weighted = learner.learn(table_of(codes, np.array(sizes), weights.astype(float)))
         assert twice.cut is not None
         assert signature(weighted) == signature(twice)
         assert weighted.total_score() == pytest.approx(twice.total_score(), rel=1e-10)
@@ -170,7 +171,7 @@ def test_threads_do_not_change_the_result(judged):
         if judged:
             learner = CutsetLearner(
                 SmoothedLikelihood(0.0),
-                leaves=ShrunkenTrees(),
+                trees=BlendedTrees(),
                 candidates=EveryColumn(),
                 acceptance=ImprovesMean(),
                 stop=Stop(300, 2),
@@ -179,7 +180,7 @@ def test_threads_do_not_change_the_result(judged):
         else:
             candidates = RandomColumn(np.random.default_rng(1))
             learner = cut_at_once(Stop(50, 3), candidates, n_jobs=jobs)
-        found.append(learner.grow(codes, sizes))
+        found.append(learner.learn(table_of(codes, sizes)))
     assert found[0].cut is not None
     assert len({repr(signature(root)) for root in found}) == 1
     assert len({root.total_score() for root in found}) == 1
@@ -189,7 +190,7 @@ def test_empty_branches_are_smoothed_and_uniform():
     codes = np.zeros((8, 3), dtype=np.uint8)
     codes[:, 1] = [0, 1] * 4
     learner = cut_at_once(Stop(0, 2), RandomColumn(np.random.default_rng(2)), 0.5)
-    root = learner.grow(codes, np.full(3, 2))
+    root = learner.learn(table_of(codes, np.full(3, 2)))
     assert root.cut == 2 and [child.n for child in root.children] == [8, 0]
     np.testing.assert_allclose(np.exp(root.log_weight), [8.5 / 9, 0.5 / 9])
     circuit = freeze_cutset(root, Domains.binary(3))
@@ -203,11 +204,11 @@ def test_trees_are_grown_only_where_they_are_needed():
     codes = table(2, 300, [2] * 8)
     settled = []
     learner = cut_at_once(Stop(40), TopGain(1))
-    root = learner.grow(codes, np.full(8, 2), settled=settled.append)
+    root = learner.learn(table_of(codes, np.full(8, 2)), advance=settled.append)
     assert sum(settled) == 300
     for node in root.walk():
         assert math.isnan(node.score) == (node.cut is not None)
-        assert node.rows.size == 0 and node.pairs.counts.size == 0
+        assert (node.leaf is None) == (node.cut is not None)
     assert math.isfinite(root.total_score())
 
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from tests.learn.test_outside import random_table
+from tests.learn.tables import table_of
+from tests.learn.test_shrinkage import random_table
 from tests.oracle.naive_learner import joint
 
-from bayescut.data import Domains
 from bayescut.learn.junction import JunctionLeaves
 from bayescut.learn.mixture import StructuralEM
-from bayescut.learn.outside import choose_strength
 from bayescut.learn.shared import SharedLearner
+from bayescut.learn.shrinkage import choose_strength
 from bayescut.scores import BayesDirichlet, StructurePrior
 
 ESS = 1.0
@@ -17,7 +17,7 @@ SIZES = {"binary": [2] * 7, "states": [3, 2, 4, 2, 1], "one column": [2]}
 
 
 def learner(width=2, **settings):
-    return SharedLearner(BayesDirichlet(ESS, spread=False), StructurePrior(), width, **settings)
+    return SharedLearner(BayesDirichlet(ESS, divide=False), StructurePrior(), width, **settings)
 
 
 def families(leaf):
@@ -49,9 +49,9 @@ def test_tables_are_shrunk_counts_over_one_structure(name, weighted, shrink):
     codes = random_table(1, 240, sizes)
     weights = np.random.default_rng(2).integers(0, 9, 240) / 4 if weighted else None
     plain = np.ones(240) if weights is None else weights
-    part = learner(shrink=shrink).part_of(codes, sizes, weights, seed=3)
+    part = learner(shrink=shrink).for_components(table_of(codes, sizes, weights), seed=3)
     for rows in (np.arange(0, 240, 3), np.arange(5), np.array([7])):
-        leaf = part.grow(codes, sizes, weights, rows=rows.astype(np.int32)).leaf
+        leaf = part.learn(table_of(codes, sizes, weights), rows.astype(np.int32)).leaf
         assert families(leaf) == families(part.structure)
         kept = rows[plain[rows] > 0]
         strength = 0.0
@@ -72,10 +72,10 @@ def test_the_structure_is_that_of_a_bootstrap_sample():
     sizes = np.full(8, 2)
     codes = random_table(4, 300, sizes)
     codes[:, 3] = codes[:, 1] ^ codes[:, 2]
-    found = learner().part_of(codes, sizes, None, seed=5).structure
+    found = learner().for_components(table_of(codes, sizes), seed=5).structure
     drawn = np.sort(np.random.default_rng([5, 13]).integers(0, 300, 300)).astype(np.int32)
-    leaves = JunctionLeaves(BayesDirichlet(ESS, spread=False), StructurePrior(), 2, sizes, 300)
-    expected = leaves.fit(codes, drawn, np.arange(8), ESS)
+    leaves = JunctionLeaves(BayesDirichlet(ESS, divide=False), StructurePrior(), 2, 300)
+    expected = leaves.fit(table_of(codes, sizes), drawn, np.arange(8), ESS, 8)
     assert families(found) == families(expected)
     assert any(len(family) > 1 for family in families(found))
     # Tables shrink towards all rows, not towards the sample.
@@ -86,8 +86,8 @@ def test_the_structure_is_that_of_a_bootstrap_sample():
 def test_all_rows_have_nothing_outside():
     sizes = np.full(5, 2)
     codes = random_table(6, 100, sizes)
-    part = learner().part_of(codes, sizes, None)
-    leaf = part.grow(codes, sizes).leaf
+    part = learner().for_components(table_of(codes, sizes))
+    leaf = part.learn(table_of(codes, sizes)).leaf
     expected = naive_tables(codes, sizes, leaf, np.arange(100), np.ones(100), 0.0)
     np.testing.assert_allclose(leaf.tables, expected, rtol=1e-10)
 
@@ -97,7 +97,7 @@ def test_a_chain_of_shared_structures_is_a_distribution_and_improves():
     hidden = rng.integers(0, 3, 400)
     centres = rng.random((3, 6)) < 0.5
     codes = (centres[hidden] ^ (rng.random((400, 6)) < 0.1)).astype(np.uint8)
-    em = StructuralEM(learner(1), codes, Domains.binary(6), assignment="sampled", seed=1)
+    em = StructuralEM(learner(1), table_of(codes, [2] * 6), assignment="sampled", seed=1)
     labels = np.where(rng.random(400) < 0.5, hidden, rng.integers(0, 3, 400))
     steps = em.run(em.start(labels))
     first, *_, last = (next(steps) for _ in range(12))
@@ -107,5 +107,5 @@ def test_a_chain_of_shared_structures_is_a_distribution_and_improves():
 
 
 def test_without_a_structure_there_is_nothing_to_grow():
-    with pytest.raises(ValueError, match="part_of"):
-        learner().grow(np.zeros((3, 2), dtype=np.uint8), np.array([2, 2]))
+    with pytest.raises(ValueError, match="for_components"):
+        learner().learn(table_of(np.zeros((3, 2), dtype=np.uint8), np.array([2, 2])))

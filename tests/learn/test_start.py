@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.learn.tables import table_of
 
-from bayescut.data import Domains
 from bayescut.learn import start
 from bayescut.learn.start import KMeansStart
 
@@ -43,7 +43,7 @@ def test_rows_are_as_far_from_each_other_as_among_principal_components(most_stat
             continue
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(start, "_DIRECTIONS", n_directions)
-            found = KMeansStart(codes, sizes, 3, weights).points
+            found = KMeansStart(table_of(codes, sizes, weights), 3).points
         assert found.shape == (120, n_directions)
         expected = naive_points(codes, sizes, weights, n_directions)
         np.testing.assert_allclose(distances(found), distances(expected), rtol=1e-3, atol=1e-3)
@@ -53,23 +53,25 @@ def test_few_columns_are_taken_as_they_are():
     rng = np.random.default_rng(1)
     sizes = np.array([2, 3, 1, 4])
     codes = rng.integers(0, sizes, (40, 4)).astype(np.uint8)
-    np.testing.assert_array_equal(KMeansStart(codes, sizes, 3).points, one_hot(codes, sizes))
+    np.testing.assert_array_equal(
+        KMeansStart(table_of(codes, sizes), 3).points, one_hot(codes, sizes)
+    )
 
 
 def test_slabs_of_rows_do_not_matter(monkeypatch):
     rng = np.random.default_rng(2)
     codes = rng.integers(0, 2, (100, 40)).astype(np.uint8)
     sizes = np.full(40, 2)
-    whole = KMeansStart(codes, sizes, 3).points
+    whole = KMeansStart(table_of(codes, sizes), 3).points
     monkeypatch.setattr(start, "_SLAB_ROWS", 7)
-    np.testing.assert_allclose(KMeansStart(codes, sizes, 3).points, whole, atol=1e-5)
+    np.testing.assert_allclose(KMeansStart(table_of(codes, sizes), 3).points, whole, atol=1e-5)
 
 
 @pytest.mark.parametrize("most_rows", [None, 20])
 def test_labels(most_rows):
     rng = np.random.default_rng(4)
     codes = rng.integers(0, 2, (200, 35)).astype(np.uint8)
-    clusters = KMeansStart(codes, np.full(35, 2), 5)
+    clusters = KMeansStart(table_of(codes, np.full(35, 2)), 5)
     labels = clusters.labels(5, seed=1, most_rows=most_rows)
     assert labels.shape == (200,)
     assert set(labels) <= set(range(5))
@@ -80,17 +82,16 @@ def test_labels(most_rows):
 def test_little_to_cluster():
     sizes = np.full(3, 2)
     row = np.array([[0, 1, 0]], dtype=np.uint8)
-    np.testing.assert_array_equal(KMeansStart(row, sizes, 4).labels(4, 0), [0])
+    np.testing.assert_array_equal(KMeansStart(table_of(row, sizes), 4).labels(4, 0), [0])
     same = np.repeat(row, 6, axis=0)
-    assert len(set(KMeansStart(same, sizes, 4).labels(4, 0))) == 1
+    assert len(set(KMeansStart(table_of(same, sizes), 4).labels(4, 0))) == 1
     constant = np.zeros((5, 40), dtype=np.uint8)
-    assert len(set(KMeansStart(constant, np.full(40, 2), 3).labels(3, 0))) == 1
+    assert len(set(KMeansStart(table_of(constant, np.full(40, 2)), 3).labels(3, 0))) == 1
     np.testing.assert_array_equal(
-        KMeansStart(constant, np.ones(40, int), 3).labels(3, 0), np.zeros(5)
+        KMeansStart(table_of(constant, np.ones(40, int)), 3).labels(3, 0), np.zeros(5)
     )
-    wide = Domains.binary(2000)
     few = np.random.default_rng(5).integers(0, 2, (10, 2000)).astype(np.uint8)
-    assert KMeansStart(few, wide.n_states, 3).labels(3, 0).max() == 2
+    assert KMeansStart(table_of(few, np.full(2000, 2)), 3).labels(3, 0).max() == 2
 
 
 def test_many_clusters_have_more_directions():
@@ -98,7 +99,7 @@ def test_many_clusters_have_more_directions():
     for n_columns, most in ((60, 40), (35, 35), (20, 20)):
         codes = np.random.default_rng(6).integers(0, 2, (400, n_columns)).astype(np.uint8)
         sizes = np.full(n_columns, 2)
-        few, many = (KMeansStart(codes, sizes, size) for size in (4, 200))
+        few, many = (KMeansStart(table_of(codes, sizes), size) for size in (4, 200))
         assert few.points.shape == (400, min(n_columns, 30))
         assert many.points.shape == (400, most)
         np.testing.assert_array_equal(few.labels(4, 0), many.labels(4, 0))

@@ -5,11 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from tests.learn.tables import table_of
 from tests.learn.test_cutset import SCORES, signature, table
 from tests.oracle.naive_learner import _Symmetric, joint, mutual_information, spanning_tree
 
-from bayescut.learn.cutset import _TIE_ROWS, CutsetLearner
+from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.rules import Stop
+from bayescut.learn.treeleaves import TIE_ROWS
 from bayescut.scores import BayesDirichlet
 
 CASES = {
@@ -42,10 +44,11 @@ def test_the_tree_of_a_part_agrees_with_kruskal_on_both_tables(name, weighted):
     weights = np.ones(len(codes)) if own is None else own
     ess = 0.1
     learner = CutsetLearner(BayesDirichlet(ess), stop=Stop(rows=math.inf))
-    found = signature(learner.part_of(codes, sizes, own).grow(codes, sizes, own, rows=rows))
+    whole = table_of(codes, sizes, own)
+    found = signature(learner.for_components(whole).learn(whole, rows))
     # The naive twin: the part's rows, and all rows at next to no weight.
     both = np.vstack([codes[rows], codes])
-    both_weights = np.concatenate([weights[rows], weights * (_TIE_ROWS / weights.sum())])
+    both_weights = np.concatenate([weights[rows], weights * (TIE_ROWS / weights.sum())])
     m = len(sizes)
     mi = {
         e: mutual_information(joint(both, sizes, e, both_weights), ess)
@@ -64,8 +67,9 @@ def test_constant_columns_hang_together_as_in_the_whole_table():
     codes[:30, 2:] = 0  # the part has nothing to say about these
     sizes, rows = np.full(6, 2), np.arange(30, dtype=np.int32)
     learner = CutsetLearner(SCORES["BD"], stop=Stop(rows=math.inf))
-    alone = signature(learner.grow(codes, sizes, rows=rows))
-    part = signature(learner.part_of(codes, sizes, None).grow(codes, sizes, rows=rows))
+    whole = table_of(codes, sizes)
+    alone = signature(learner.learn(whole, rows))
+    part = signature(learner.for_components(whole).learn(whole, rows))
     assert {(2, 4), (3, 5)} <= part
     assert not {(2, 4), (3, 5)} <= alone
 
@@ -82,8 +86,9 @@ def test_cuts_and_scores_are_those_of_the_rows_alone(kind, weighted):
     rows = np.arange(0, 300, 2, dtype=np.int32)
     weights = np.random.default_rng(1).random(300) + 0.1 if weighted else None
     learner = CutsetLearner(SCORES[kind])
-    alone = learner.grow(codes, sizes, weights, rows=rows)
-    part = learner.part_of(codes, sizes, weights).grow(codes, sizes, weights, rows=rows)
+    whole = table_of(codes, sizes, weights)
+    alone = learner.learn(whole, rows)
+    part = learner.for_components(whole).learn(whole, rows)
     assert alone.children
     assert cuts(alone) == cuts(part)
     assert alone.total_score() == part.total_score()

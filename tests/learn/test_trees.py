@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.learn.tables import table_of
 from tests.oracle.naive_learner import (
     _Symmetric,
     bd_family,
@@ -14,8 +15,9 @@ from tests.oracle.naive_learner import (
 
 from bayescut.counts import count_pairs
 from bayescut.data.bits import bit_layout
-from bayescut.learn.leaves import tree_leaf
-from bayescut.learn.trees import TreeRule, grow_tree, judge_tree, tree_tables
+from bayescut.learn.treeleaves import Trees
+from bayescut.learn.trees import TreeRule, grow_tree, judge_tree
+from bayescut.scores import NoPrior, SmoothedLikelihood
 from bayescut.scores.potentials import LGAMMA, LOGLIK, XLOGX, PotentialTables
 
 
@@ -153,13 +155,15 @@ def test_only_active_columns_are_touched():
 def test_parameters_are_posterior_means(name, weighted, ess):
     codes, sizes = make(name)
     weights = np.random.default_rng(1).random(len(codes)) if weighted else np.ones(len(codes))
-    rule = TreeRule(XLOGX, LOGLIK, True, 0.0, 0.0, 0.0)
-    parent, order, _, layout, pairs = run(
-        codes, sizes, rule, 0.8, weights=weights if weighted else None
-    )
-    n = pairs.counts.dtype.type(pairs.n)
-    flat = tree_tables(pairs.counts, n, layout.sizes, layout.ptr, order, parent, ess)
-    leaf = tree_leaf(layout, order, parent, flat)
+    table = table_of(codes, sizes, weights if weighted else None)
+    layout = bit_layout(np.arange(len(sizes)), np.array(sizes))
+    pairs = count_pairs(table.codes, layout, sample_weight=table.weights)
+    leaves = Trees().leaves(SmoothedLikelihood(), NoPrior(), pairs, None)
+    fit = leaves.fit(table, table.weighty(), np.arange(len(sizes)), 0.8, len(sizes))
+    leaf = leaves.settle(fit._replace(ess=ess))
+    flat = leaf.tables
+    parent = np.full(len(sizes), -1)
+    parent[leaf.columns[leaf.hosts >= 0]] = leaf.parents
     start = 0
     for f, v in enumerate(leaf.columns):
         u = parent[v]
@@ -171,7 +175,7 @@ def test_parameters_are_posterior_means(name, weighted, ess):
         whole = smooth.sum(axis=-1, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             expected = np.where(whole > 1e-12, smooth / whole, 1.0 / sizes[v])
-        table = flat[start : start + counts.size].reshape(counts.shape)
-        np.testing.assert_allclose(np.exp(table), expected, atol=1e-10)
+        found = flat[start : start + counts.size].reshape(counts.shape)
+        np.testing.assert_allclose(np.exp(found), expected, atol=1e-10)
         start += counts.size
     assert start == len(flat)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy.special import gammaln
+from tests.learn.tables import table_of
 from tests.oracle.naive_learner import bd_family, ll_family
 
 from bayescut.counts import count_pairs
@@ -119,7 +120,9 @@ def test_leaves_of_a_score_are_those_of_the_learner():
     codes = rng.integers(0, [2, 3, 2], size=(80, 3)).astype(np.uint8)
     pairs = count_pairs(codes, bit_layout(np.arange(3), np.array([2, 3, 2])))
     for score in (BayesDirichlet(0.7), BIC(0.1)):
-        root = CutsetLearner(score, candidates=TopGain(1)).grow(codes, np.array([2, 3, 2]))
+        root = CutsetLearner(score, candidates=TopGain(1)).learn(
+            table_of(codes, np.array([2, 3, 2]))
+        )
         assert root.cut is None
         edges = [
             pairs.pair_table(int(root.leaf.columns[h]), int(v))

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import (
@@ -23,8 +24,9 @@ from bayescut.data import (
     learn_domains,
     missing_code,
 )
+from bayescut.data.table import Table
 from bayescut.data.tables import is_frame
-from bayescut.estimators._validation import check_choice, check_size, check_weights, count_jobs
+from bayescut.estimators._validation import check_choice, check_size, check_weights
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import check_folder, load
 
@@ -39,24 +41,22 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     # Declared so that one place lists what a fitted estimator carries.
     circuit_: Circuit
     domains_: Domains
-    structure_score_: float
     n_parameters_: int
     n_features_in_: int
     n_jobs: int | None
     verbose: int
     n_states: Any
 
-    _state_names: tuple[str, ...] = ("structure_score_",)
+    # Attributes of a fitted estimator that model files hold, beside those of every estimator.
+    _state_names: tuple[str, ...] = ()
     # Settings that may change when a run goes on from a checkpoint.
     _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "verbose")
     # What a checkpoint was made from, see `_fingerprint`.
     _made_from: str | None = None
 
     @abstractmethod
-    def _learn(
-        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
-    ) -> Circuit:
-        """Learn a circuit from complete codes and set the learner's own attributes."""
+    def _learn(self, table: Table) -> Circuit:
+        """Learn a circuit from a complete table and set the learner's own attributes."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitEstimator:
         """Learn a circuit from a table.
@@ -85,7 +85,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         # Kept aside until there is a circuit: a fit that fails leaves the model as it was.
         self._source = column_names(X), is_frame(X)
         try:
-            self._keep(self._learn(codes, domains, weights))
+            self._keep(self._learn(Table(codes, domains, weights)))
         finally:
             del self._source
         return self

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from bayescut._jobs import count_jobs
 from bayescut._progress import progress
-from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
-from bayescut.data import Domains
+from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
-from bayescut.estimators._validation import check_width, count_jobs, repeated_rows
+from bayescut.estimators._validation import check_width, repeat_rows
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.network import NetworkLearner
@@ -24,22 +24,21 @@ class SingleCutset(CircuitEstimator):
 
     _state_names = ("structure_score_", "n_cuts_")
 
+    structure_score_: float
     n_cuts_: int
 
     @abstractmethod
     def _learner(self, n_jobs: int) -> CutsetLearner | NetworkLearner:
         """The growth loop with this estimator's rules."""
 
-    def _learn(
-        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
-    ) -> Circuit:
+    def _learn(self, table: Table) -> Circuit:
         learner = self._learner(count_jobs(self.n_jobs))
-        rows, weights = repeated_rows(sample_weight, len(codes))
+        table, rows = repeat_rows(table)
         with progress(type(self).__name__, len(rows), self.verbose) as advance:
-            root = learner.grow(codes, domains.n_states, weights, rows=rows, settled=advance)
+            root = learner.learn(table, rows, advance)
         self.structure_score_ = root.total_score()
-        self.n_cuts_ = sum(node.cut is not None for node in root.walk())
-        return freeze_cutset(root, domains)
+        self.n_cuts_ = root.n_cuts
+        return freeze_cutset(root, table.domains)
 
 
 class CNetBD(SingleCutset):
@@ -65,7 +64,8 @@ class CNetBD(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
+        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -139,7 +139,8 @@ class CNetBIC(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
+        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -219,7 +220,8 @@ class CutsetNetwork(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
+        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -268,7 +270,7 @@ class CutsetNetwork(SingleCutset):
 
     def _learner(self, n_jobs: int) -> NetworkLearner:
         return NetworkLearner(
-            BayesDirichlet(self.ess, spread=False),
+            BayesDirichlet(self.ess, divide=False),
             StructurePrior() if self.structure_prior else NoPrior(),
             check_width("width", self.width),
             TopGain(self.n_candidates),

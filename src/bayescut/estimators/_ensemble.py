@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from bayescut._jobs import count_jobs
 from bayescut._progress import progress
-from bayescut._typing import CodeArray, FloatArray
+from bayescut._typing import FloatArray
 from bayescut.circuit import Circuit
-from bayescut.data import Domains
+from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._validation import (
     check_count,
     check_width,
-    count_jobs,
     draw_seed,
-    repeated_rows,
+    repeat_rows,
 )
 from bayescut.exceptions import ModelFileError
 from bayescut.files import save
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.ensemble import BAG, EnsembleLearner, Members, Pool, StopRule
-from bayescut.learn.mixture import Learner
+from bayescut.learn.mixture import ComponentLearner
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.shared import SharedLearner
 from bayescut.learn.start import KMeansStart
@@ -49,14 +49,14 @@ _BAGS_OF_A_TURN = 4
 class CutsetEnsemble(CircuitEstimator):
     r"""Average of posterior samples over structures: our best density, as one circuit.
 
-    Members of several kinds are averaged. *Chains* are mixtures of thin junction trees whose rows
-    are assigned to components by draws from their responsibilities; structures are relearned at
-    every sweep, and the last sweep of many independent chains is kept. In *shared* chains all
+    Members made by several recipes are averaged. *Chains* are mixtures of thin junction trees whose
+    rows are assigned to components by draws from their responsibilities; structures are relearned
+    at every sweep, and the last sweep of many independent chains is kept. In *shared* chains all
     components have one structure, learned from a bootstrap sample, and tables of their own; in
     chains of *trees* they are networks as `CNetBD` learns them. *Bags* are single cutset networks
-    on bootstrap samples. Every member leaves out some rows, and the weights of the kinds maximise
-    the likelihood of rows their members have not seen; no validation set is needed. Kinds of a
-    large weight get more members.
+    on bootstrap samples. Every member leaves out some rows, and the weights of the recipes maximise
+    the likelihood of rows their members have not seen; no validation set is needed. Recipes of a
+    large weight make more members.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class CutsetEnsemble(CircuitEstimator):
     n_burn, n_keep : int, default=3 and 1
         Sweeps of a chain that are thrown away, and that are kept.
     prior_scales : sequence of float, default=(1.0, 0.5)
-        Strengths of the structure prior (`bayescut.scores.StructurePrior`); each makes a kind of
+        Strengths of the structure prior (`bayescut.scores.StructurePrior`); each is a recipe for
         chains of its own.
     shared_widths : sequence of int, default=(1, 8)
-        Most parents of a column in chains whose components share one structure; each makes a kind
-        of chains of its own. Their sweeps are cheap, and three times as many are thrown away.
+        Most parents of a column in chains whose components share one structure; each is a recipe
+        for chains of its own. Their sweeps are cheap, and three times as many are thrown away.
     trees : bool, default=True
         Whether there are chains of components as `CNetBD` learns them: cuts over spanning trees,
         without a structure prior. Tables with hundreds of nearly constant columns need them
@@ -104,14 +104,15 @@ class CutsetEnsemble(CircuitEstimator):
         The ensemble as one circuit, a mixture: every query is exact but the most probable
         completion, which is the usual approximation.
     n_members_ : dict
-        Number of members of each kind: ``"chain 1"`` and ``"chain 0.5"`` for chains under these
-        strengths of the prior, ``"shared 1"`` and ``"shared 8"`` for chains of one structure of
-        these widths, and ``"bag"``.
-    kind_weights_ : dict
-        Weights of the kinds. Those below 0.001 are not part of the circuit.
-    structure_score_ : float
-        Log-likelihood of the training rows under members that have not seen them (those rows that
-        have such members of all kinds), per row times the number of rows.
+        Number of members made by each recipe: ``"chain 1"`` and ``"chain 0.5"`` for chains under
+        these strengths of the prior, ``"shared 1"`` and ``"shared 8"`` for chains of one structure
+        of these widths, ``"trees"``, and ``"bag"``.
+    recipe_weights_ : dict
+        Weights of the recipes. Those below 0.001 are not part of the circuit.
+    oob_score_ : float
+        Mean log-likelihood of the training rows under members that have not seen them, of those
+        rows that have such members of all recipes; NaN if there are none. An estimate of `score` on
+        new rows.
     n_parameters_ : int
 
     Examples
@@ -123,10 +124,11 @@ class CutsetEnsemble(CircuitEstimator):
     {'chain 1': 1, 'chain 0.5': 1, 'shared 1': 1, 'shared 8': 1, 'trees': 1, 'bag': 2}
     """
 
-    _state_names = ("structure_score_", "n_members_", "kind_weights_", "seed_")
+    _state_names = ("oob_score_", "n_members_", "recipe_weights_", "seed_")
 
+    oob_score_: float
     n_members_: dict[str, int]
-    kind_weights_: dict[str, float]
+    recipe_weights_: dict[str, float]
     seed_: int
 
     _may_change = (*CircuitEstimator._may_change, "n_bags", "n_chains", "time_budget")
@@ -170,9 +172,7 @@ class CutsetEnsemble(CircuitEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _learn(
-        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
-    ) -> Circuit:
+    def _learn(self, table: Table) -> Circuit:
         n_chains, n_bags = self._sizes()
         if n_chains + n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
@@ -182,32 +182,32 @@ class CutsetEnsemble(CircuitEstimator):
                 raise ValueError(f"time_budget must be greater than 0, got {self.time_budget!r}")
             deadline = time.monotonic() + self.time_budget
         # Whole-number weights become repeated rows, which keeps the counts of a sweep whole.
-        rows, weights = repeated_rows(sample_weight, len(codes))
-        if sample_weight is not None:
-            codes = np.ascontiguousarray(codes[rows])
-            weights = None if weights is None else weights[rows]
+        if table.weights is not None:
+            repeated, rows = repeat_rows(table)
+            table = repeated.take(rows)
+        weights = table.weights
         if self.checkpoint is not None:
-            self._begin_checkpoint(self.checkpoint, codes, weights)
-        learner = self._ensemble_learner(codes)
-        clusters = KMeansStart(codes, domains.n_states, learner.n_components, weights)
-        pool, seed = self._resume(len(codes), [*learner.chains, BAG])
+            self._begin_checkpoint(self.checkpoint, table.codes, weights)
+        learner = self._ensemble_learner(table.n_rows)
+        clusters = KMeansStart(table, learner.n_components)
+        pool, seed = self._resume(table.n_rows, [*learner.chains, BAG])
         save_at = math.inf if self.checkpoint is None else -math.inf
         n_sweeps = n_chains * (learner.n_burn + learner.n_keep)
         total = n_sweeps + n_bags if self.time_budget is None else self.time_budget
         try:
             with progress(type(self).__name__, total, self.verbose) as advance:
                 stop = StopRule(deadline, _told_the_time(advance) if self.time_budget else advance)
-                while kinds := self._open_kinds(pool, learner, n_chains, n_bags):
-                    kind = pool.next_kind(kinds, weights)
-                    if kind == BAG:
-                        missing = n_bags - len(pool.kinds[BAG].circuits)
+                while recipes := self._open_recipes(pool, learner, n_chains, n_bags):
+                    recipe = pool.next_recipe(recipes, weights)
+                    if recipe == BAG:
+                        missing = n_bags - len(pool.recipes[BAG].circuits)
                         size = min(missing, _BAGS_OF_A_TURN)
-                        learner.add_bags(pool, codes, domains, weights, size, seed, stop)
+                        learner.add_bags(pool, table, size, seed, stop)
                     else:
-                        start = seed + pool.turn_number(kind)
+                        start = seed + pool.turn_number(recipe)
                         size = learner.n_components
                         labels = clusters.labels(size, start, most_rows=_ROWS_OF_A_CLUSTER * size)
-                        learner.add_chain(pool, kind, codes, domains, weights, labels, seed, stop)
+                        learner.add_chain(pool, recipe, table, labels, seed, stop)
                     if pool.n_members and time.monotonic() >= save_at:
                         began = time.monotonic()
                         self._settle(pool, weights, seed)
@@ -230,21 +230,23 @@ class CutsetEnsemble(CircuitEstimator):
         return check_count("n_chains", n_chains, low=0), check_count("n_bags", n_bags, low=0)
 
     @staticmethod
-    def _open_kinds(pool: Pool, learner: EnsembleLearner, n_chains: int, n_bags: int) -> list[str]:
-        """Kinds of which there are not yet as many as asked for."""
-        kinds = []
-        if sum(pool.kinds[kind].n_turns for kind in learner.chains) < n_chains:
-            kinds += list(learner.chains)
-        if len(pool.kinds[BAG].circuits) < n_bags:
-            kinds.append(BAG)
-        return kinds
+    def _open_recipes(
+        pool: Pool, learner: EnsembleLearner, n_chains: int, n_bags: int
+    ) -> list[str]:
+        """Recipes that have not yet made as many members as asked for."""
+        recipes = []
+        if sum(pool.recipes[recipe].n_turns for recipe in learner.chains) < n_chains:
+            recipes += list(learner.chains)
+        if len(pool.recipes[BAG].circuits) < n_bags:
+            recipes.append(BAG)
+        return recipes
 
-    def _ensemble_learner(self, codes: CodeArray) -> EnsembleLearner:
+    def _ensemble_learner(self, n_rows: int) -> EnsembleLearner:
         size = self.n_components
         if size is None:
             # Large tables bear more (validation of kdd -2.331 with 200, -2.336 with 60), others
             # do not: 33,000 rows of kosarek have -10.797 with 60 and -10.818 with 120.
-            size = int(max(np.clip(len(codes) // 100, 5, 60), min(len(codes) // 1000, 200)))
+            size = int(max(np.clip(n_rows // 100, 5, 60), min(n_rows // 1000, 200)))
         scales = list(self.prior_scales)
         widths = [check_width("shared_widths", width) for width in self.shared_widths]
         if len(set(scales)) < len(scales):
@@ -253,10 +255,10 @@ class CutsetEnsemble(CircuitEstimator):
             raise ValueError(f"shared_widths must be different numbers, got {self.shared_widths!r}")
         if not scales and not widths and not self.trees:
             raise ValueError("prior_scales, shared_widths and trees must not all be empty")
-        score = BayesDirichlet(self.ess, spread=False)
+        score = BayesDirichlet(self.ess, divide=False)
         width = check_width("width", self.width)
         shrink = bool(self.shrinkage)
-        chains: dict[str, Learner] = {
+        chains: dict[str, ComponentLearner] = {
             f"chain {scale:g}": NetworkLearner(
                 score, StructurePrior(scale=scale), width, candidates=None, shrink=shrink
             )
@@ -275,7 +277,7 @@ class CutsetEnsemble(CircuitEstimator):
             n_components=check_count("n_components", size),
             n_burn=check_count("n_burn", self.n_burn, low=0),
             n_keep=check_count("n_keep", self.n_keep),
-            # A row is unseen by an eighth of the chains. Fewer folds make the weights of kinds
+            # A row is unseen by an eighth of the chains. Fewer folds make the weights of recipes
             # surer and the chains worse: dna -78.79 with 4, -78.63 with 8, -78.54 with all rows.
             n_folds=8,
             n_jobs=count_jobs(self.n_jobs),
@@ -283,12 +285,12 @@ class CutsetEnsemble(CircuitEstimator):
 
     def _settle(self, pool: Pool, weights: FloatArray | None, seed: int) -> None:
         """Make the members so far into the fitted model."""
-        shares = pool.kind_weights(weights)
+        shares = pool.recipe_weights(weights)
         self._keep(
             pool.circuit(shares),
-            structure_score_=pool.unseen_log_likelihood(shares, weights),
-            n_members_={kind: len(members.circuits) for kind, members in pool.kinds.items()},
-            kind_weights_=shares,
+            oob_score_=pool.unseen_score(shares, weights),
+            n_members_={recipe: len(members.circuits) for recipe, members in pool.recipes.items()},
+            recipe_weights_=shares,
             seed_=seed,
         )
 
@@ -301,13 +303,13 @@ class CutsetEnsemble(CircuitEstimator):
         finally:
             self._pool = None
 
-    def _resume(self, n_rows: int, kinds: list[str]) -> tuple[Pool, int]:
+    def _resume(self, n_rows: int, recipes: list[str]) -> tuple[Pool, int]:
         """Go on from a checkpoint, or begin."""
         if self.checkpoint is None or not os.path.exists(self.checkpoint):
-            return Pool.empty(n_rows, kinds), draw_seed(self.random_state)
+            return Pool.empty(n_rows, recipes), draw_seed(self.random_state)
         other = self._load_checkpoint(self.checkpoint)
         pool = getattr(other, "_pool", None)
-        if pool is None or pool.n_rows != n_rows or list(pool.kinds) != kinds:
+        if pool is None or pool.n_rows != n_rows or list(pool.recipes) != recipes:
             raise ModelFileError(
                 f"{os.fspath(self.checkpoint)!r} is a model without the members it was made of, "
                 "not a checkpoint; remove it or name another file"
@@ -319,8 +321,8 @@ class CutsetEnsemble(CircuitEstimator):
         pool = getattr(self, "_pool", None)
         if state and pool is not None:
             state["pool"] = {
-                kind: [m.circuits, m.unseen, m.n_unseen, m.n_turns]
-                for kind, m in pool.kinds.items()
+                recipe: [m.circuits, m.unseen, m.n_unseen, m.n_turns]
+                for recipe, m in pool.recipes.items()
             }
         return state
 
@@ -329,16 +331,16 @@ class CutsetEnsemble(CircuitEstimator):
         stored = state.pop("pool", None)
         super()._set_state(state)
         if stored is not None:
-            kinds = {
-                kind: Members(
+            recipes = {
+                recipe: Members(
                     list(circuits),
                     np.array(unseen, dtype=np.float64),
                     np.array(n_unseen, dtype=np.int64),
                     int(n_turns),
                 )
-                for kind, (circuits, unseen, n_unseen, n_turns) in stored.items()
+                for recipe, (circuits, unseen, n_unseen, n_turns) in stored.items()
             }
-            self._pool = Pool(len(kinds[BAG].unseen), kinds)
+            self._pool = Pool(len(recipes[BAG].unseen), recipes)
 
 
 def _told_the_time(advance: Callable[[float], None]) -> Callable[[float], None]:

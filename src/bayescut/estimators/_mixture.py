@@ -13,20 +13,21 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from bayescut._jobs import count_jobs
 from bayescut._progress import Advance, progress
-from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains, encode
+from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
-    count_jobs,
     draw_seed,
 )
 from bayescut.exceptions import DataError
 from bayescut.files import save
-from bayescut.learn.cutset import CutsetLearner, learning_rows
+from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.mixture import Iteration, StructuralEM, converge, responsibilities
 from bayescut.learn.rules import TopGain
 from bayescut.learn.start import KMeansStart
@@ -89,6 +90,9 @@ class CutsetMixture(CircuitEstimator):
         Their weights.
     lower_bounds_ : list of float
         Mean training log-likelihood after each step.
+    lower_bound_ : float
+        The last of them. A mixture has no marginal likelihood in closed form, and no
+        ``structure_score_``.
     converged_ : bool
     n_iter_ : int
     validation_scores_ : dict
@@ -96,8 +100,6 @@ class CutsetMixture(CircuitEstimator):
     dropped_ : float
         Largest part of the training weight that a component lost because shares below 1e-4 of a
         row are skipped.
-    structure_score_ : float
-        Training log-likelihood; a mixture has no marginal likelihood in closed form.
     n_parameters_ : int
 
     References
@@ -118,7 +120,6 @@ class CutsetMixture(CircuitEstimator):
     """
 
     _state_names = (
-        "structure_score_",
         "lower_bounds_",
         "converged_",
         "n_iter_",
@@ -227,15 +228,19 @@ class CutsetMixture(CircuitEstimator):
         return np.exp(circuit.log_weight[circuit.child_ptr[circuit.root] :])
 
     @property
+    def lower_bound_(self) -> float:
+        """Mean training log-likelihood after the last step."""
+        check_is_fitted(self, "circuit_")
+        return self.lower_bounds_[-1]
+
+    @property
     def n_components_(self) -> int:
         """Number of components."""
         return len(self.weights_)
 
     # ---------------------------------------------------------------- learning
 
-    def _learn(
-        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
-    ) -> Circuit:
+    def _learn(self, table: Table) -> Circuit:
         sizes = self._sizes_to_try()
         job = self._job()
         seed = draw_seed(self.random_state)
@@ -246,22 +251,24 @@ class CutsetMixture(CircuitEstimator):
                     "X_valid has rows to choose n_components on, but that is a single number: give "
                     "a list, or these rows as part of X"
                 )
-            valid = encode(
-                self._valid, domains, allow_missing=False, estimator_name=type(self).__name__
-            )
+            name = type(self).__name__
+            codes = encode(self._valid, table.domains, allow_missing=False, estimator_name=name)
+            valid = Table(codes, table.domains)
         if self.checkpoint is not None:
-            self._begin_checkpoint(self.checkpoint, codes, sample_weight, valid)
-        resumed = self._resume(domains)
+            held_out = None if valid is None else valid.codes
+            self._begin_checkpoint(self.checkpoint, table.codes, table.weights, held_out)
+        resumed = self._resume(table.domains)
         chosen = None
         if resumed is None:
             self.validation_scores_ = {}
             if len(sizes) > 1 or valid is not None:
-                chosen = self._choose(sizes, job, codes, domains, sample_weight, valid, seed)
+                chosen = self._choose(sizes, job, table, valid, seed)
         if valid is not None:
-            codes = np.vstack([codes, valid])
-            if sample_weight is not None:
-                sample_weight = np.concatenate([sample_weight, np.ones(len(valid))])
-        return self._run(sizes[0], job, codes, domains, sample_weight, seed, chosen, resumed)
+            codes, weights = np.vstack([table.codes, valid.codes]), None
+            if table.weights is not None:
+                weights = np.concatenate([table.weights, valid.all_weights])
+            table = Table(codes, table.domains, weights)
+        return self._run(sizes[0], job, table, seed, chosen, resumed)
 
     def _sizes_to_try(self) -> list[int]:
         asked = self.n_components
@@ -292,16 +299,14 @@ class CutsetMixture(CircuitEstimator):
         self,
         sizes: list[int],
         job: Callable[..., StructuralEM],
-        codes: CodeArray,
-        domains: Domains,
-        sample_weight: FloatArray | None,
-        valid: CodeArray | None,
+        table: Table,
+        valid: Table | None,
         seed: int,
     ) -> Circuit:
         """Fit every number of components on training rows; return the best on held-out ones."""
-        train, held, held_weights = codes, valid, None
+        train, held = table, valid
         if held is None:
-            rows = learning_rows(codes, None, sample_weight)
+            rows = table.weighty()
             order = np.random.default_rng(seed).permutation(rows)
             n_valid = round(self.validation_fraction * len(rows))
             if not 0 < n_valid < len(rows):
@@ -309,12 +314,9 @@ class CutsetMixture(CircuitEstimator):
                     f"{len(rows)} rows are too few to hold out {self.validation_fraction:.0%} of "
                     "them; give a single n_components."
                 )
-            train, held = codes[order[n_valid:]], codes[order[:n_valid]]
-            if sample_weight is not None:
-                held_weights = sample_weight[order[:n_valid]]
-                sample_weight = sample_weight[order[n_valid:]]
-        em = job(train, domains, sample_weight, seed=seed)
-        clusters = KMeansStart(train, domains.n_states, max(sizes), sample_weight)
+            train, held = table.take(order[n_valid:]), table.take(order[:n_valid])
+        em = job(train, seed=seed)
+        clusters = KMeansStart(train, max(sizes))
         best: tuple[float, Circuit] | None = None
         total = len(sizes) * self.n_init * (self.max_iter + 1)
         with progress(f"{type(self).__name__}: choosing", total, self.verbose) as advance:
@@ -325,8 +327,8 @@ class CutsetMixture(CircuitEstimator):
                     steps, told=partial(_remember, seen, advance), **self._stopping()
                 )
                 advance(self.max_iter + 1 - len(bounds))
-                held_out = seen[-1].log_likelihood(held, n_jobs=em.n_jobs)
-                value = float(np.average(held_out, weights=held_weights))
+                held_out = seen[-1].log_likelihood(held.codes, n_jobs=em.n_jobs)
+                value = float(np.average(held_out, weights=held.weights))
                 if best is None or value > best[0]:  # ties go to fewer components
                     best = value, seen[-1]
                 before = self.validation_scores_.get(size, -np.inf)
@@ -341,9 +343,7 @@ class CutsetMixture(CircuitEstimator):
         self,
         size: int,
         job: Callable[..., StructuralEM],
-        codes: CodeArray,
-        domains: Domains,
-        sample_weight: FloatArray | None,
+        table: Table,
         seed: int,
         chosen: Circuit | None,
         resumed: tuple[Circuit, list[float], int] | None,
@@ -353,7 +353,6 @@ class CutsetMixture(CircuitEstimator):
         It goes on from what was interrupted, from the mixture that was chosen on held-out rows,
         or from the best of the k-means starts.
         """
-        weight = float(len(codes)) if sample_weight is None else float(sample_weight.sum())
         finalists: list[tuple[float, Circuit, dict[str, Any]]] = []
         starts = 1 if resumed is not None or chosen is not None else self.n_init
         total = starts * (self.max_iter + 1)
@@ -362,15 +361,15 @@ class CutsetMixture(CircuitEstimator):
             if resumed is not None:
                 chosen, done, seed = resumed
                 done = done[:-1]  # the last step is looked at again
-            em = job(codes, domains, sample_weight, seed=seed)
+            em = job(table, seed=seed)
             if chosen is None:
-                clusters = KMeansStart(codes, domains.n_states, size, sample_weight)
+                clusters = KMeansStart(table, size)
             for start in range(starts):
                 if chosen is None:
                     circuit = em.start(clusters.labels(size, seed + start))
                 else:
                     circuit = chosen
-                told = partial(self._told, weight, list(done), seed, advance)
+                told = partial(self._told, list(done), seed, advance)
                 steps = em.run(circuit, first=len(done))
                 _, self.converged_ = converge(steps, told=told, done=done, **self._stopping())
                 state = {name: getattr(self, name) for name in self._state_names}
@@ -389,7 +388,6 @@ class CutsetMixture(CircuitEstimator):
 
     def _told(
         self,
-        weight: float,
         bounds: list[float],
         seed: int,
         advance: Advance,
@@ -400,7 +398,6 @@ class CutsetMixture(CircuitEstimator):
         bounds.append(iteration.lower_bound)
         self._keep(
             iteration.circuit,
-            structure_score_=iteration.lower_bound * weight,
             lower_bounds_=list(bounds),
             n_iter_=n_done,
             converged_=False,

@@ -14,10 +14,10 @@ from bayescut.learn.rules import (
     EveryColumn,
     ImprovesMean,
     RandomColumn,
-    ShrunkenTrees,
     Stop,
     TopGain,
 )
+from bayescut.learn.treeleaves import BlendedTrees
 from bayescut.scores.base import SmoothedLikelihood
 
 
@@ -49,7 +49,7 @@ class CNet(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads of queries; -1 uses all cores. The result does not depend on it.
+        Threads of queries, counted as in `CNetBD`. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -138,7 +138,7 @@ class XCNet(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads of queries; -1 uses all cores. The result does not depend on it.
+        Threads of queries, counted as in `CNetBD`. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -208,8 +208,8 @@ class DCSN(SingleCutset):
               - \frac1n \ell(D \mid \text{tree}) > \frac{\ln N}{2 N},
 
     the BIC of [1]_, in which a network has as many parameters as cuts (`CNetBIC` counts those of
-    the trees too). Tables shrink to the tables p of the whole training set
-    (`bayescut.learn.shrinkage`),
+    the trees too). Tables are blended with the tables p of the whole training
+    set (`bayescut.learn.dcsn`),
 
     .. math:: \hat p(x_u, x_v) = \frac{n_{uv} + \lambda n\, p(x_u, x_v)}{(1 + \lambda) n},
 
@@ -219,7 +219,7 @@ class DCSN(SingleCutset):
 
     Parameters
     ----------
-    shrinkage : float, default=0.005
+    blending : float, default=0.005
         Pseudo-rows for every row of a node, λ, greater than 0.
     min_rows : int, default=500
         A node of this many rows or fewer is a leaf.
@@ -233,7 +233,8 @@ class DCSN(SingleCutset):
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
+        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
@@ -242,7 +243,7 @@ class DCSN(SingleCutset):
     circuit_ : Circuit
         The learned circuit: decisions (and products) over Chow-Liu trees or forests.
     structure_score_ : float
-        Log-likelihood of the training rows under the shrunken parameters.
+        Log-likelihood of the training rows under the blended parameters.
     n_parameters_, n_cuts_ : int
         Number of independent parameters, number of cuts.
     n_features_in_, feature_names_in_
@@ -266,7 +267,7 @@ class DCSN(SingleCutset):
 
     def __init__(
         self,
-        shrinkage: float = 0.005,
+        blending: float = 0.005,
         min_rows: int = 500,
         min_columns: int = 2,
         forests: bool = False,
@@ -276,7 +277,7 @@ class DCSN(SingleCutset):
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
-        self.shrinkage = shrinkage
+        self.blending = blending
         self.min_rows = min_rows
         self.min_columns = min_columns
         self.forests = forests
@@ -288,8 +289,8 @@ class DCSN(SingleCutset):
     def _learner(self, n_jobs: int) -> CutsetLearner:
         return CutsetLearner(
             SmoothedLikelihood(0.0),
-            leaves=ShrunkenTrees(
-                check_number("shrinkage", self.shrinkage, strict=True), bool(self.forests)
+            trees=BlendedTrees(
+                check_number("blending", self.blending, strict=True), bool(self.forests)
             ),
             candidates=EveryColumn(),
             acceptance=ImprovesMean(),

@@ -1,9 +1,8 @@
-"""Checks shared by the estimators: weights, threads."""
+"""Checks of weights and settings that all estimators make."""
 
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from numbers import Real
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.data import Domains
+from bayescut.data.table import Table
 from bayescut.exceptions import DataError
 
 #: Most parents of a column: tables of 2^17 cells.
@@ -86,34 +86,19 @@ def check_size(domains: Domains) -> None:
     )
 
 
-def repeated_rows(weights: FloatArray | None, n_rows: int) -> tuple[IntArray, FloatArray | None]:
+def repeat_rows(table: Table) -> tuple[Table, IntArray]:
     """Turn whole-number weights into repeated rows, so that counts stay exact integers.
 
-    Returns the rows to learn from and the weights that are still needed. Weights that would more
-    than quadruple the table are kept as they are.
+    Returns the table with the weights that are still needed, and its rows to learn from. Weights
+    that would more than quadruple the table are kept as they are.
     """
-    rows = np.arange(n_rows, dtype=np.int32)
+    rows, weights = np.arange(table.n_rows, dtype=np.int32), table.weights
     if weights is None:
-        return rows, None
-    whole = bool(np.all(weights == np.floor(weights))) and weights.sum() <= 4.0 * n_rows
+        return table, rows
+    whole = bool(np.all(weights == np.floor(weights))) and weights.sum() <= 4.0 * table.n_rows
     if whole:
-        return np.repeat(rows, weights.astype(np.int64)), None
-    return rows[weights > 0], weights
-
-
-def count_jobs(n_jobs: int | None) -> int:
-    """Number of threads that ``n_jobs`` asks for: None is 1, -1 all cores, -2 all but one."""
-    if n_jobs is None:
-        return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}")
-    if n_jobs > 0:
-        return int(n_jobs)
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # pragma: no cover - not on this platform
-        cores = os.cpu_count() or 1
-    return max(1, cores + 1 + int(n_jobs))
+        return table.with_weights(None), np.repeat(rows, weights.astype(np.int64))
+    return table, rows[weights > 0]
 
 
 def check_count(name: str, value: Any, low: int = 1) -> int:

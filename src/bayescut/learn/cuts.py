@@ -15,14 +15,14 @@ from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
 
 def information_gain(
-    pairs: PairCounts, active: IntArray, ess: float, table: FloatArray
+    pairs: PairCounts, active: IntArray, ess: float, lookup: FloatArray
 ) -> tuple[float, FloatArray]:
     r"""Expected drop of the mean entropy of the columns, for every active column.
 
     .. math:: G_i = \frac1m \sum_j H(X_j)
               - \sum_v \frac{n_v}{n} \frac1{m-1} \sum_{j \ne i} H(X_j \mid X_i = v)
 
-    with probabilities smoothed as :math:`(n_{vj} + e/K_j) / (n_v + e)`. ``table`` holds the
+    with probabilities smoothed as :math:`(n_{vj} + e/K_j) / (n_v + e)`. ``lookup`` holds the
     potential of a state of a binary column, or nothing. Returns the mean entropy before any cut,
     the first term, and the gains.
     """
@@ -32,7 +32,7 @@ def information_gain(
     # Two kernels, of which most tables need one: the other is not compiled (0.7 s).
     binary = layout.binary or bool(np.all(layout.sizes[active] == 2))
     kernel_of = binary_gain if binary else states_gain
-    mean = kernel_of(pairs.counts, n, layout.sizes, layout.ptr, active, ess, table, gain)
+    mean = kernel_of(pairs.counts, n, layout.sizes, layout.ptr, active, ess, lookup, gain)
     return mean, gain
 
 
@@ -49,11 +49,11 @@ def mean_entropy(counts, n, sizes, ptr, active, ess):
 
 
 @kernel
-def binary_gain(counts, n, sizes, ptr, active, ess, table, gain):
+def binary_gain(counts, n, sizes, ptr, active, ess, lookup, gain):
     """`information_gain` of binary columns."""
     m = active.shape[0]
     mean = mean_entropy(counts, n, sizes, ptr, active, ess)
-    tabulated = table.size > max(n, n - n)
+    tabulated = lookup.size > max(n, n - n)
     # Potentials of all other columns within the two states of every column.
     zero = np.zeros(m)
     one = np.zeros(m)
@@ -66,7 +66,7 @@ def binary_gain(counts, n, sizes, ptr, active, ess, table, gain):
         line = counts[bit[s]]
         for lo, hi in ((0, s), (s + 1, m)):
             if tabulated:
-                add_tabulated(line, single[s], n, single, bit, lo, hi, table, zero, one)
+                add_tabulated(line, single[s], n, single, bit, lo, hi, lookup, zero, one)
             else:
                 add_directly(line, single[s], n, single, bit, lo, hi, 0.5 * ess, zero, one)
     for t in range(m):
@@ -77,11 +77,11 @@ def binary_gain(counts, n, sizes, ptr, active, ess, table, gain):
 
 
 @kernel
-def states_gain(counts, n, sizes, ptr, active, ess, table, gain):
+def states_gain(counts, n, sizes, ptr, active, ess, lookup, gain):
     """`information_gain` of columns of any number of states."""
     m = active.shape[0]
     mean = mean_entropy(counts, n, sizes, ptr, active, ess)
-    none = table[:0]
+    none = lookup[:0]
     for t in range(m):
         i = active[t]
         k_i = sizes[i]
@@ -98,7 +98,7 @@ def states_gain(counts, n, sizes, ptr, active, ess, table, gain):
                 continue
             j = active[s]
             a = ess / sizes[j]
-            tab = table if sizes[j] == 2 else none
+            tab = lookup if sizes[j] == 2 else none
             for x in range(k_i):
                 free[x] = whole[x]
             for b in range(ptr[j], ptr[j + 1]):
@@ -128,13 +128,13 @@ def expected_entropy(n_branch, total, n, m, ess):
 
 
 @inner
-def add_tabulated(line, n_s, n, single, bit, lo, hi, table, zero, one):
+def add_tabulated(line, n_s, n, single, bit, lo, hi, lookup, zero, one):
     """Add the potentials of one binary column within the states of columns ``lo .. hi - 1``."""
     for t in range(lo, hi):
         n11 = line[bit[t]]
         n_t = single[t]
-        one[t] += table[np.uint32(n11)] + table[np.uint32(n_t - n11)]
-        zero[t] += table[np.uint32(n_s - n11)] + table[np.uint32(n - n_s - n_t + n11)]
+        one[t] += lookup[np.uint32(n11)] + lookup[np.uint32(n_t - n11)]
+        zero[t] += lookup[np.uint32(n_s - n11)] + lookup[np.uint32(n - n_s - n_t + n11)]
 
 
 @inner
@@ -236,6 +236,8 @@ def branch_sizes(counts, n, layout, c, size):
         b = layout.ptr[c] + state - 1
         size[state] = counts[b, b]
         size[0] -= counts[b, b]
+    if size[0] < 0:  # weights of no row, found by subtraction, may round to just below zero
+        size[0] = 0
     for state in range(1, layout.sizes[c]):
         if size[state] > size[largest]:
             largest = state
@@ -276,7 +278,7 @@ def split_counts(codes, rows, weights, bits, counts, n, layout, c):
 @kernel
 def evaluate_cuts(
     codes, rows, weights, bits, counts, n, layout, active, candidates, rule,
-    ess, cut_ess, spread, cut_cost, table, table_ess, scores,
+    ess, cut_ess, divided, cut_cost, lookup, lookup_ess, scores,
 ):  # fmt: skip
     """Worth of cutting on each of ``candidates``, with the best tree in every branch.
 
@@ -299,7 +301,7 @@ def evaluate_cuts(
     branch_order = np.empty((2, k_max, m - 1), dtype=np.int64)
     branch_score = np.empty((2, k_max))
     mask = np.empty(bits.shape[1], dtype=np.uint64)
-    none = table[:0]
+    none = lookup[:0]
     remaining = np.empty(m - 1, dtype=np.int64)
     work = 0
     best = -1
@@ -323,8 +325,8 @@ def evaluate_cuts(
             if active[t] != c:
                 remaining[r] = active[t]
                 r += 1
-        child_ess = ess / k if spread else ess
-        tab = table if child_ess == table_ess else none
+        child_ess = ess / k if divided else ess
+        tab = lookup if child_ess == lookup_ess else none
         total = -potential(rule.judge, float(n), cut_ess) - rule.parameter_cost * (k - 1) - cut_cost
         for state in range(k):
             n_state = branch_n[work, state]

@@ -8,16 +8,16 @@ from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, PRODUCT
 from bayescut.data.domains import Domains
-from bayescut.learn.cutset import Node
+from bayescut.learn.settled import Settled
 
 
-def freeze_cutset(root: Node, domains: Domains) -> Circuit:
+def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
     """Turn a grown cutset network into a circuit of decisions and products over junction leaves.
 
     Parameters
     ----------
-    root : Node
-        A grown network.
+    root : Settled
+        A network whose leaves have parameters.
     domains : Domains
         The states of all columns.
 

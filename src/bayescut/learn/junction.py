@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bayescut._kernels import inner, kernel
-from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut._typing import FloatArray, IntArray
 from bayescut.counts.families import cell_masks, count_mask, family_counts, row_planes
 from bayescut.data.bits import bit_layout, pack
-from bayescut.learn.leaves import Leaf
-from bayescut.learn.outside import Outside, shrink_tables
+from bayescut.data.table import Table
+from bayescut.learn.leaves import Leaf, LeafFit
+from bayescut.learn.shrinkage import Outside, shrunken_leaf
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, fill_table, potential
 from bayescut.scores.prior import StructureCosts
@@ -293,8 +294,6 @@ class JunctionLeaves:
         What parents cost.
     width : int
         Most parents of a column.
-    sizes : int64 array of shape (m,)
-        Numbers of states of the columns.
     n_rows : int
         The largest number of rows there can be.
     weight : float, optional
@@ -308,7 +307,6 @@ class JunctionLeaves:
         score: Score,
         prior: StructureCosts,
         width: int,
-        sizes: IntArray,
         n_rows: int,
         weight: float | None = None,
         outside: Outside | None = None,
@@ -317,7 +315,6 @@ class JunctionLeaves:
         self.score = score
         self.prior = prior
         self.width = width
-        self.sizes = np.asarray(sizes, dtype=np.int64)
         self.parameter_cost = score.parameter_cost(n_rows if weight is None else weight)
         self.n_rows = n_rows
         self._xlogx = np.empty(n_rows + 1 if n_rows < _MAX_TABLE else 0)
@@ -325,21 +322,12 @@ class JunctionLeaves:
         self._tables: dict[float, tuple[FloatArray, IntArray]] = {}
 
     def fit(
-        self,
-        codes: CodeArray,
-        rows: IntArray,
-        columns: IntArray,
-        ess: float,
-        sample_weight: FloatArray | None = None,
-        n_choices: int | None = None,
+        self, table: Table, rows: IntArray, columns: IntArray, ess: float, n_choices: int
     ) -> LeafFit:
-        """Find the structure of a leaf over ``columns`` for ``rows`` of a table of complete codes.
-
-        ``n_choices``, if not the number of columns, is how many a parent is one of to the prior.
-        """
-        layout = bit_layout(columns, self.sizes[columns])
-        bits = pack(codes, rows, layout)
-        planes, unit = row_planes(sample_weight, rows)
+        """Find the structure of a leaf; see `bayescut.learn.leaves.Leaves`."""
+        layout = bit_layout(columns, table.sizes[columns])
+        bits = pack(table.codes, rows, layout)
+        planes, unit = row_planes(table.weights, rows)
         n, m = len(rows), len(columns)
         largest = int(layout.sizes.max())
         rule = JunctionRule(
@@ -347,27 +335,35 @@ class JunctionLeaves:
             width=self.width,
             max_cells=max(2 ** (self.width + 1), 64 if largest > 2 else 0),
             parameter_cost=self.parameter_cost,
-            parent_cost=self.prior.parent_cost(m if n_choices is None else n_choices),
+            parent_cost=self.prior.parent_cost(n_choices),
             leaf_cost=self.prior.leaf_cost(m, self.width),
         )
         potentials, levels = self._levels(ess)
         xlogx = self._xlogx
-        if sample_weight is not None:
+        if table.weights is not None:
             levels, xlogx = np.full(1, -1), self._xlogx[:0]
         shape = (layout.sizes, layout.ptr)
         order, hosts, parent_ptr, parents, score = grow_junction(
             rule, bits, planes, unit, n, *shape, np.arange(m), ess, potentials, levels, xlogx
         )
-        own = family_counts(bits, planes, unit, n, *shape, order, parent_ptr, parents)
-        families = (columns[order], parent_ptr, columns[parents])
-        return LeafFit(*families, hosts, own, n, ess, float(score))
+        return LeafFit(
+            columns=columns[order],
+            hosts=hosts,
+            parent_ptr=parent_ptr,
+            parents=columns[parents],
+            counts=family_counts(bits, planes, unit, n, *shape, order, parent_ptr, parents),
+            sizes=table.sizes,
+            n_rows=n,
+            weight=table.total_weight(rows),
+            ess=ess,
+            score=float(score),
+        )
 
     def settle(self, fit: LeafFit) -> Leaf:
         """Work out the parameters of a leaf, which look at all rows of the table if they shrink."""
-        others = np.zeros_like(fit.counts)
         if self.outside is not None and fit.n_rows < self.outside.n_rows:
-            others = self.outside.counts(*fit.families, fit.counts)
-        return fit.leaf(shrink_tables(fit.counts, others, self.sizes, *fit.families, fit.ess))
+            return shrunken_leaf(fit, self.outside.counts(fit))
+        return shrunken_leaf(fit, np.zeros_like(fit.counts))
 
     def _levels(self, ess: float) -> tuple[FloatArray, IntArray]:
         """Tables of the potentials of 1, 2, 4, ... 2^(width + 1) cells, where they pay."""
@@ -383,39 +379,3 @@ class JunctionLeaves:
                 levels[[2**level for level in steps]] = steps
             found = self._tables[ess] = tables, levels
         return found
-
-
-class LeafFit(NamedTuple):
-    """Structure of a leaf before it has parameters.
-
-    Attributes
-    ----------
-    columns, parent_ptr, parents, hosts : int64 arrays
-        The families, see `bayescut.learn.leaves.Leaf`.
-    counts : float64 array
-        Counts of the families among the leaf's rows, end to end.
-    n_rows : int
-        Number of the leaf's rows.
-    ess : float
-        Equivalent sample size of a family.
-    score : float
-        Score of the leaf, structure costs included.
-    """
-
-    columns: IntArray
-    parent_ptr: IntArray
-    parents: IntArray
-    hosts: IntArray
-    counts: FloatArray
-    n_rows: int
-    ess: float
-    score: float
-
-    @property
-    def families(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Columns and their parents, as kernels take them."""
-        return self.columns, self.parent_ptr, self.parents
-
-    def leaf(self, tables: FloatArray) -> Leaf:
-        """Return the leaf with these parameters."""
-        return Leaf(self.columns, self.hosts, self.parent_ptr, self.parents, tables)

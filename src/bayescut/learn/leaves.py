@@ -1,13 +1,13 @@
-"""Settled leaves: thin junction trees with their parameters, whatever search found them."""
+"""Leaves: thin junction trees, first as a structure that fits some rows, then with parameters."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
-from bayescut.data.bits import BitLayout
+from bayescut.data.table import Table
 
 
 class Leaf(NamedTuple):
@@ -34,16 +34,63 @@ class Leaf(NamedTuple):
     tables: FloatArray
 
 
-def tree_leaf(layout: BitLayout, order: IntArray, parent: IntArray, tables: FloatArray) -> Leaf:
-    """Make a leaf of width 1 from a tree over positions of a layout."""
-    family = np.empty(len(layout.columns), dtype=np.int64)
-    family[order] = np.arange(len(order))
-    parents = parent[order]
-    has_parent = parents >= 0
-    hosts = np.where(has_parent, family[parents], -1)
-    parent_ptr = np.concatenate([[0], np.cumsum(has_parent)])
-    columns = layout.columns
-    return Leaf(columns[order], hosts, parent_ptr, columns[parents[has_parent]], tables)
+class LeafFit(NamedTuple):
+    """Structure of a leaf before it has parameters.
+
+    Attributes
+    ----------
+    columns, hosts, parent_ptr, parents : int64 arrays
+        The families, see `Leaf`.
+    counts : float64 array
+        Counts of the families among the leaf's rows, end to end.
+    sizes : int64 array
+        Numbers of states of all columns of the table.
+    n_rows : int
+        Number of the leaf's rows.
+    weight : float
+        Their weight.
+    ess : float
+        Equivalent sample size of a family.
+    score : float
+        Score of the leaf, structure costs included.
+    """
+
+    columns: IntArray
+    hosts: IntArray
+    parent_ptr: IntArray
+    parents: IntArray
+    counts: FloatArray
+    sizes: IntArray
+    n_rows: int
+    weight: float
+    ess: float
+    score: float
+
+    @property
+    def families(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Numbers of states, columns and their parents, as kernels take them."""
+        return self.sizes, self.columns, self.parent_ptr, self.parents
+
+    def leaf(self, tables: FloatArray) -> Leaf:
+        """Return the leaf with these parameters."""
+        return Leaf(self.columns, self.hosts, self.parent_ptr, self.parents, tables)
+
+
+class Leaves(Protocol):
+    """Makes leaves, in two steps: most of those that are fitted do not stay."""
+
+    def fit(
+        self, table: Table, rows: IntArray, columns: IntArray, ess: float, n_choices: int
+    ) -> LeafFit:
+        """Find the structure of a leaf over ``columns`` for ``rows`` of a complete table.
+
+        ``n_choices`` is how many columns a parent is one of to the structure prior.
+        """
+        ...
+
+    def settle(self, fit: LeafFit) -> Leaf:
+        """Work out the parameters of a leaf that stays."""
+        ...
 
 
 def join_leaves(leaves: list[Leaf]) -> Leaf:

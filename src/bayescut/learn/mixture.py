@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.build import mixture
-from bayescut.data.domains import Domains
-from bayescut.learn.cutset import CutsetLearner
+from bayescut.data.table import Table
 from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.network import NetworkLearner
-from bayescut.learn.shared import SharedLearner
-
-#: What can learn the components of a mixture.
-Learner = CutsetLearner | NetworkLearner | SharedLearner
+from bayescut.learn.settled import Settled
 
 # A row whose responsibility is below this is left out of a component's rows. All rows together
 # lose at most this part of their weight to every component; seen on jester: 5e-6 of it.
 DROP = 1e-4
+
+
+class ComponentLearner(Protocol):
+    """Learns the components of a mixture."""
+
+    @property
+    def sweep_factor(self) -> int:
+        """Sweeps of this learner that take a chain as far as one of a learner that searches."""
+        ...
+
+    def for_components(self, table: Table, seed: int = 0) -> ComponentLearner:
+        """Return the learner of networks that are parts of one model of the whole table.
+
+        It works in one thread: components are learned side by side.
+        """
+        ...
+
+    def learn(self, table: Table, rows: IntArray | None = None) -> Settled:
+        """Learn a network from rows of a complete table, all if left out."""
+        ...
 
 
 class Responsibilities(NamedTuple):
@@ -95,14 +109,10 @@ class StructuralEM:
 
     Parameters
     ----------
-    learner : CutsetLearner, NetworkLearner or SharedLearner
+    learner : ComponentLearner
         Learns a component from its share of the rows.
-    codes : array of shape (n, m)
-        Complete codes.
-    domains : Domains
-        Their columns.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights.
+    table : Table
+        Complete rows.
     assignment : {"soft", "sampled"}
         ``soft`` gives every component fractional rows. ``sampled`` draws one component for every
         row from its responsibilities: counts stay whole, and a sweep costs about as much as one
@@ -116,20 +126,15 @@ class StructuralEM:
 
     def __init__(
         self,
-        learner: Learner,
-        codes: CodeArray,
-        domains: Domains,
-        sample_weight: FloatArray | None = None,
+        learner: ComponentLearner,
+        table: Table,
         *,
         assignment: Literal["soft", "sampled"] = "soft",
         n_jobs: int = 1,
         seed: int = 0,
     ) -> None:
-        one_thread = replace(learner, n_jobs=1)
-        self.learner = one_thread.part_of(codes, domains.n_states, sample_weight, seed)
-        self.codes = codes
-        self.domains = domains
-        self.sample_weight = sample_weight
+        self.learner = learner.for_components(table, seed)
+        self.table = table
         self.assignment = assignment
         self.n_jobs = n_jobs
         self.seed = seed
@@ -139,7 +144,7 @@ class StructuralEM:
         n_components = int(labels.max()) + 1
         rows = [np.flatnonzero(labels == k).astype(np.int32) for k in range(n_components)]
         rows = [r for r in rows if len(r)]
-        circuits = self._learn(rows, [self.sample_weight] * len(rows))
+        circuits = self._learn(rows, [self.table.weights] * len(rows))
         return mixture(np.full(len(rows), 1.0 / len(rows)), circuits)
 
     def run(self, circuit: Circuit, *, first: int = 0) -> Iterator[Iteration]:
@@ -153,19 +158,18 @@ class StructuralEM:
             Number of the first step.
         """
         dropped = 0.0
-        n = len(self.codes)
-        weights = np.ones(n) if self.sample_weight is None else self.sample_weight
+        weights = self.table.all_weights
         step = first
         while True:
-            shares, log_likelihood = responsibilities(circuit, self.codes, self.n_jobs)
+            shares, log_likelihood = responsibilities(circuit, self.table.codes, self.n_jobs)
             yield Iteration(circuit, float(np.average(log_likelihood, weights=weights)), dropped)
             if self.assignment == "sampled":
                 rng = np.random.default_rng([self.seed, step])
-                rows = _drawn(shares, rng)
+                rows = _whole_rows(shares, rng)
                 mass = np.array([weights[r].sum() for r in rows])
-                parts = [self.sample_weight] * len(rows)
+                parts = [self.table.weights] * len(rows)
             else:
-                rows, parts, mass, dropped = _shared(shares, weights)
+                rows, parts, mass, dropped = _fractions_of_rows(shares, weights)
             # A component with less than a row to its name has nothing to learn from.
             alive = [
                 k for k in range(len(mass)) if len(rows[k]) and mass[k] >= min(1.0, mass.max())
@@ -178,17 +182,15 @@ class StructuralEM:
         """Learn the components side by side, the largest first so that no core is left idle."""
 
         def learn(k: int) -> Circuit:
-            sizes = self.domains.n_states
-            root = self.learner.grow(self.codes, sizes, weights[k], rows=rows[k])
-            return freeze_cutset(root, self.domains)
+            root = self.learner.learn(self.table.with_weights(weights[k]), rows[k])
+            return freeze_cutset(root, self.table.domains)
 
         order = sorted(range(len(rows)), key=lambda k: -len(rows[k]))
-        with ThreadPoolExecutor(self.n_jobs) as executor:
-            found = dict(zip(order, executor.map(learn, order), strict=True))
+        found = dict(zip(order, side_by_side(learn, order, self.n_jobs), strict=True))
         return [found[k] for k in range(len(rows))]
 
 
-def _drawn(shares: FloatArray, rng: np.random.Generator) -> list[IntArray]:
+def _whole_rows(shares: FloatArray, rng: np.random.Generator) -> list[IntArray]:
     """Draw a component for every row; return the rows of each."""
     u = rng.random(len(shares))
     chosen = (np.cumsum(shares, axis=1) < u[:, None]).sum(axis=1)
@@ -196,7 +198,7 @@ def _drawn(shares: FloatArray, rng: np.random.Generator) -> list[IntArray]:
     return [np.flatnonzero(chosen == k).astype(np.int32) for k in range(shares.shape[1])]
 
 
-def _shared(
+def _fractions_of_rows(
     shares: FloatArray, weights: FloatArray
 ) -> tuple[list[IntArray], list[FloatArray | None], FloatArray, float]:
     """Rows of every component with their fractional weights, and the mass left out."""

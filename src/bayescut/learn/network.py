@@ -8,12 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.learn.cutset import CutsetLearner, Node, learning_rows
+from bayescut._typing import IntArray
+from bayescut.data.table import Table
+from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.junction import JunctionLeaves
-from bayescut.learn.outside import Outside
-from bayescut.learn.rules import Candidates, TopGain, TreeLeaves
-from bayescut.learn.widen import widen
+from bayescut.learn.rules import Candidates, TopGain
+from bayescut.learn.settled import Settled
+from bayescut.learn.shrinkage import Outside
+from bayescut.learn.treeleaves import Trees
+from bayescut.learn.widen import fit_leaves
 from bayescut.scores.base import Score
 from bayescut.scores.prior import StructureCosts
 
@@ -37,7 +40,7 @@ class NetworkLearner:
     products : bool
         Cut the trees of a forest on their own.
     shrink : bool
-        Shrink the tables of leaves towards the rows outside them (`bayescut.learn.outside`).
+        Shrink the tables of leaves towards the rows outside them (`bayescut.learn.shrinkage`).
     outside : Outside or None
         All rows of the model this network is a part of; None: the network is all of it.
     """
@@ -51,50 +54,43 @@ class NetworkLearner:
     shrink: bool = True
     outside: Outside | None = None
 
-    # Sweeps of a chain for one of this learner: see `SharedLearner`.
-    pace: ClassVar[int] = 1
+    sweep_factor: ClassVar[int] = 1
 
-    def part_of(
-        self, codes: CodeArray, sizes: IntArray, sample_weight: FloatArray | None, seed: int = 0
-    ) -> NetworkLearner:
-        """Return a learner of networks that are parts of one model of the whole table."""
-        if not self.shrink:
-            return self
-        rows = np.arange(len(codes), dtype=np.int32)
-        return replace(self, outside=Outside(codes, rows, sizes, sample_weight))
+    def for_components(self, table: Table, seed: int = 0) -> NetworkLearner:
+        """Tables shrink towards all other rows of the table; see `ComponentLearner`."""
+        outside = None
+        if self.shrink:
+            outside = Outside(table, np.arange(table.n_rows, dtype=np.int32))
+        return replace(self, n_jobs=1, outside=outside)
 
-    def grow(
+    def learn(
         self,
-        codes: CodeArray,
-        sizes: IntArray,
-        sample_weight: FloatArray | None = None,
-        *,
+        table: Table,
         rows: IntArray | None = None,
-        settled: Callable[[int], None] | None = None,
-    ) -> Node:
-        """Learn a network from complete codes; see `CutsetLearner.grow`."""
-        rows = learning_rows(codes, rows, sample_weight)
-        weight = None if sample_weight is None else float(sample_weight[rows].sum())
+        advance: Callable[[int], None] | None = None,
+    ) -> Settled:
+        """Learn a network from a complete table; see `CutsetLearner.learn`."""
+        rows = table.weighty(rows)
+        weight = table.total_weight(rows)
         outside = self.outside
-        if outside is None and self.shrink and self.candidates is not None:
-            outside = Outside(codes, rows, sizes, sample_weight)
-        leaves = JunctionLeaves(
-            self.score, self.prior, self.width, sizes, len(rows), weight, outside
-        )
         if self.candidates is None:
+            m = table.n_columns
             ess = self.score.root_ess
-            fit = leaves.fit(codes, rows, np.arange(codes.shape[1]), ess, sample_weight)
-            if settled is not None:
-                settled(len(rows))
-            return Node.settled_leaf(leaves.settle(fit), fit.score, float(len(rows)), ess)
-        learner = CutsetLearner(
-            self.score,
-            self.prior,
-            TreeLeaves(by_mutual_information=False, spanning=False),
-            self.candidates,
-            n_jobs=self.n_jobs,
-            products=self.products,
-        )
-        root = learner.grow(codes, sizes, sample_weight, rows=rows, settled=settled)
-        widen(root, codes, rows, leaves, sample_weight, self.n_jobs)
+            root = Settled(n=weight, ess=ess, n_choices=m, columns=np.arange(m))
+            if advance is not None:
+                advance(len(rows))
+        else:
+            if outside is None and self.shrink:
+                outside = Outside(table, rows)
+            learner = CutsetLearner(
+                self.score,
+                self.prior,
+                Trees(by_mutual_information=False, spanning=False),
+                self.candidates,
+                n_jobs=self.n_jobs,
+                products=self.products,
+            )
+            root = learner.cut(table, rows, advance)
+        leaves = JunctionLeaves(self.score, self.prior, self.width, len(rows), weight, outside)
+        fit_leaves(root, table, rows, leaves, self.n_jobs)
         return root

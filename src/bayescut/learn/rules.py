@@ -1,104 +1,14 @@
-"""Settings of the one growth loop: how leaves are made, which cuts are tried, which are taken."""
+"""Settings of the one growth loop: which cuts are tried, and which are taken."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
-from bayescut.counts.pairs import PairCounts
-from bayescut.data.bits import BitLayout
-from bayescut.learn.shrinkage import ShrunkenRule, restrict, whole_tables
-from bayescut.learn.trees import TreeRule
-from bayescut.scores.base import Score
-from bayescut.scores.potentials import LOGLIK, XLOGX
-from bayescut.scores.prior import StructureCosts
-
-#: The rule for leaves at nodes whose counts have a layout, over so many of its columns.
-RuleOf = Callable[[BitLayout, int], TreeRule | ShrunkenRule]
-
-
-class Leaves(Protocol):
-    """Says how the tree in a leaf is chosen, judged and given its parameters."""
-
-    def start(self, score: Score, prior: StructureCosts, pairs: PairCounts) -> RuleOf:
-        """Return the rule of every node, when learning from all the rows counted in ``pairs``."""
-        ...
-
-    @property
-    def needs_whole(self) -> bool:
-        """Whether `start` looks at the counts, and not only at the number of rows."""
-        ...
-
-
-@dataclass(frozen=True)
-class TreeLeaves:
-    """Leaves are trees or forests over the columns left at a node.
-
-    Attributes
-    ----------
-    by_mutual_information : bool
-        Choose edges by the mutual information of smoothed tables (the Chow-Liu algorithm), then
-        judge the tree by the score. ``False`` chooses by the score itself.
-    spanning : bool
-        Keep all variables in one tree, whatever an edge is worth.
-    """
-
-    by_mutual_information: bool = True
-    spanning: bool = True
-
-    needs_whole: ClassVar[bool] = False
-
-    def start(self, score: Score, prior: StructureCosts, pairs: PairCounts) -> RuleOf:
-        """Put the rule for leaves over a number of columns into the numbers a kernel takes."""
-        parameter_cost = score.parameter_cost(pairs.n)
-
-        def rule(layout: BitLayout, n_columns: int) -> TreeRule:
-            return TreeRule(
-                choose=XLOGX if self.by_mutual_information else score.potential,
-                judge=score.potential,
-                spanning=self.spanning,
-                parameter_cost=parameter_cost,
-                edge_cost=prior.parent_cost(n_columns),
-                leaf_cost=prior.leaf_cost(n_columns, 1),
-            )
-
-        return rule
-
-
-@dataclass(frozen=True)
-class ShrunkenTrees:
-    """Leaves are Chow-Liu trees whose tables shrink to those of the whole training set.
-
-    See `bayescut.learn.shrinkage`. The score's own equivalent sample size has to be 0.
-
-    Attributes
-    ----------
-    rate : float
-        Pseudo-rows for every row of a node.
-    forest : bool
-        Drop edges of a mutual information below ``ln n / (2 n)`` from the trees.
-    """
-
-    rate: float = 0.005
-    forest: bool = False
-
-    needs_whole: ClassVar[bool] = True
-
-    def start(self, score: Score, prior: StructureCosts, pairs: PairCounts) -> RuleOf:
-        """Fix what tables shrink to."""
-        whole = pairs.layout
-        tables = whole_tables(pairs)
-
-        def rule(layout: BitLayout, n_columns: int) -> ShrunkenRule:
-            part = restrict(tables, whole, layout)
-            return ShrunkenRule(XLOGX, LOGLIK, 0.0, part, self.rate, self.forest)
-
-        return rule
 
 
 @dataclass(frozen=True)

@@ -1,236 +1,165 @@
-r"""Trees whose tables are shrunk towards the whole training set (Di Mauro et al. 2015).
+r"""Tables of a leaf, shrunk towards the rows outside it.
 
-A node of n rows has the joint tables
+A leaf learns from its own rows only, and a cut or a mixture splits the rows for all columns,
+although most of them behave alike on both sides. So the prior of a table is centred, in part, on
+the same table among the rows that are not the leaf's:
 
-.. math:: \hat p(x_u, x_v) = \frac{n_{uv} + a\, p(x_u, x_v)}{n + a}, \qquad a = \lambda n
+.. math:: \hat p(x \mid u) = \frac{n_{xu} + a + s \, q(x \mid u)}{n_u + K a + s}, \qquad
+          q(x \mid u) = \frac{o_{xu} + a}{o_u + K a}
 
-where p are the tables of the whole training set, themselves smoothed by one pseudo-row. The
-published learner gives the root 0.5 % of the rows as pseudo-rows, and every branch its share of
-them: a is proportional to the rows everywhere, with a rate λ of 0.005. The tree is chosen by the
-mutual information of these tables and judged by the log-likelihood of the rows under them.
+with n the counts of the leaf, o those outside, a the pseudo-count of the score (``ess`` over all
+cells of the family) and K the number of states. One strength s serves a whole leaf: of a grid, the
+one with the largest marginal likelihood of the leaf's rows under these priors. As no row is counted
+in both n and o, this uses no row twice; s = 0 gives back the posterior means of the score.
+Structures are still chosen by the score itself.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
-from bayescut.counts.pairs import PairCounts
-from bayescut.data.bits import BitLayout
-from bayescut.learn.trees import TreeRule, _fit_tree, grow_tree
+from bayescut.counts.families import family_cells, family_counts, row_planes
+from bayescut.data.bits import bit_layout, pack
+from bayescut.data.table import Table
+from bayescut.learn.leaves import Leaf, LeafFit
+
+# Strengths chosen on twelve benchmark sets lie all over this grid: 0 or 0.5 where components
+# differ in everything (nltcs, dna), 8 to 32 for sparse tables (tretail, bbc, kosarek).
+STRENGTHS = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+_FIRST = 3  # the search climbs from here
 
 
-class ShrunkenRule(NamedTuple):
-    """Trees over shrunken tables, in numbers a kernel can take.
+class Outside:
+    """All rows a model is learned from, packed once, to count families outside of a leaf.
 
-    Attributes
+    Parameters
     ----------
-    choose, judge : int
-        Potentials that stand for the two criteria: `XLOGX`, `LOGLIK`.
-    parameter_cost : float
-        Price of an independent parameter: none.
-    prior : float64 array of shape (B, B)
-        Probabilities of pairs of bits among all rows, on the diagonal of single bits.
-    rate : float
-        Pseudo-rows for every row of a node, λ.
-    forest : bool
-        Keep only edges of a mutual information of at least ``ln n / (2 n)``.
+    table : Table
+        Complete rows.
+    rows : int32 array
+        Those of them that the model is learned from.
     """
 
-    choose: int
-    judge: int
-    parameter_cost: float
-    prior: FloatArray
-    rate: float
-    forest: bool
+    def __init__(self, table: Table, rows: IntArray) -> None:
+        self.n_rows = len(rows)
+        self._layout = bit_layout(np.arange(table.n_columns), table.sizes)
+        self._bits = pack(table.codes, rows, self._layout)
+        self._planes, self._unit = row_planes(table.weights, rows)
 
-    def fit(
-        self,
-        pairs: PairCounts,
-        active: IntArray,
-        ess: float,
-        table: FloatArray,
-        parent: IntArray,
-        order: IntArray,
-    ) -> float:
-        """Write the best tree by this rule into ``parent`` and ``order``; return its score."""
-        n = pairs.counts.dtype.type(pairs.n)
-        shape = (pairs.layout.sizes, pairs.layout.ptr, active, parent, order)
-        return float(fit_shrunken(self, pairs.counts, n, *shape))
-
-    def tables(
-        self, pairs: PairCounts, order: IntArray, parent: IntArray, ess: float
-    ) -> FloatArray:
-        """Parameters of a tree that this rule has chosen; see `shrunken_tables`."""
-        n = pairs.counts.dtype.type(pairs.n)
-        shape = (pairs.layout.sizes, pairs.layout.ptr, order, parent)
-        return shrunken_tables(pairs.counts, n, *shape, self.prior, self.rate)
+    def counts(self, fit: LeafFit) -> FloatArray:
+        """Counts of the families of a leaf among all rows but its own."""
+        layout = self._layout
+        every = family_counts(
+            self._bits, self._planes, self._unit, self.n_rows, layout.sizes, layout.ptr,
+            fit.columns, fit.parent_ptr, fit.parents,
+        )  # fmt: skip
+        return rows_left(every, fit.counts)
 
 
-def whole_tables(pairs: PairCounts) -> FloatArray:
-    """Probabilities of pairs of bits, one pseudo-row spread evenly over every table.
-
-    Pairs of columns of K and L states are smoothed by 1 / (K L) a cell, single columns by 1 / K, so
-    that a table agrees with its margins.
-    """
-    layout = pairs.layout
-    share = 1.0 / np.repeat(layout.sizes, layout.sizes - 1)
-    pseudo = np.outer(share, share)
-    for lo, hi in zip(layout.ptr[:-1], layout.ptr[1:], strict=True):
-        pseudo[lo:hi, lo:hi] = 0.0  # two states of one column exclude each other
-    np.fill_diagonal(pseudo, share)
-    return (pairs.counts + pseudo) / (pairs.n + 1.0)
-
-
-def restrict(prior: FloatArray, whole: BitLayout, part: BitLayout) -> FloatArray:
-    """The rows and columns of a matrix over the bits of ``whole`` that ``part`` has too."""
-    if len(part.columns) == len(whole.columns):
-        return prior
-    bits = whole.ptr[part.bit_column] + part.bit_state - 1
-    return prior[np.ix_(bits, bits)]
-
-
-@inner
-def pseudo_rows(n, rate):
-    """Rows of the prior in a node; one without rows of its own has the tables of all rows."""
-    return rate * n if n > 0 else 1.0
-
-
-@inner
-def single_cell(counts, n, ptr, v, x):
-    """Count of state ``x`` of column ``v``."""
-    if x > 0:
-        b = ptr[v] + x - 1
-        return float(counts[b, b])
-    rest = float(n)
-    for b in range(ptr[v], ptr[v + 1]):
-        rest -= counts[b, b]
-    return max(rest, 0.0)
-
-
-@inner
-def pair_cell(counts, n, ptr, u, x, v, y):
-    """Count of state ``x`` of column ``u`` together with state ``y`` of column ``v``."""
-    if x > 0 and y > 0:
-        return float(counts[ptr[u] + x - 1, ptr[v] + y - 1])
-    if x > 0:
-        rest = single_cell(counts, n, ptr, u, x)
-        for c in range(ptr[v], ptr[v + 1]):
-            rest -= counts[ptr[u] + x - 1, c]
-        return max(rest, 0.0)
-    rest = single_cell(counts, n, ptr, v, y)
-    for b in range(ptr[u], ptr[u + 1]):
-        if y > 0:
-            rest -= counts[b, ptr[v] + y - 1]
-        else:
-            rest -= counts[b, b]
-            for c in range(ptr[v], ptr[v + 1]):
-                rest += counts[b, c]
-    return max(rest, 0.0)
+def rows_left(every: FloatArray, own: FloatArray) -> FloatArray:
+    """Counts among all rows without a leaf's own."""
+    # Rounded weights of the whole and of the leaf may differ in the last place.
+    return np.maximum(every - own, 0.0)
 
 
 @kernel
-def shrunken_tables(counts, n, sizes, ptr, order, parent, prior, rate):
-    """``log p(x_v | x_parent)`` of the columns in ``order``, end to end, as in `tree_tables`.
-
-    Counts and prior are added cell by cell: a cell that no row fills weighs 1e-9 or less, which
-    would drown in the rounding of sums found by subtraction.
-    """
-    a = pseudo_rows(n, rate)
-    total = 0
-    for t in range(order.shape[0]):
-        v = order[t]
-        total += sizes[v] * (sizes[parent[v]] if parent[v] >= 0 else 1)
-    tables = np.empty(total)
-    start = 0
-    for t in range(order.shape[0]):
-        v = order[t]
-        u = parent[v]
-        k_u = sizes[u] if u >= 0 else 1
-        for x in range(k_u):
-            block = tables[start : start + sizes[v]]
-            start += sizes[v]
-            for y in range(sizes[v]):
-                if u < 0:
-                    block[y] = single_cell(counts, n, ptr, v, y)
-                    block[y] += a * single_cell(prior, 1.0, ptr, v, y)
-                else:
-                    block[y] = pair_cell(counts, n, ptr, u, x, v, y)
-                    block[y] += a * pair_cell(prior, 1.0, ptr, u, x, v, y)
-            whole = block.sum()
-            for y in range(sizes[v]):
-                block[y] = math.log(block[y] / whole)
-    return tables
-
-
-@inner
-def judge_shrunken(counts, n, sizes, ptr, active, parent, prior, rate):
-    """Log-likelihood of the rows of a node under the shrunken tables of a tree."""
-    tables = shrunken_tables(counts, n, sizes, ptr, active, parent, prior, rate)
+def log_marginal(own, others, sizes, columns, parent_ptr, parents, ess, strength):
+    """Log marginal likelihood of a leaf's rows if its tables have a prior of this strength."""
     total = 0.0
     start = 0
-    for t in range(active.shape[0]):
-        v = active[t]
-        u = parent[v]
-        for x in range(sizes[u] if u >= 0 else 1):
-            for y in range(sizes[v]):
-                if u < 0:
-                    rows = single_cell(counts, n, ptr, v, y)
-                else:
-                    rows = pair_cell(counts, n, ptr, u, x, v, y)
-                if rows > 0.0:
-                    total += rows * tables[start]
-                start += 1
+    for f in range(columns.shape[0]):
+        k = sizes[columns[f]]
+        cells = family_cells(sizes, parent_ptr, parents, f)
+        a = ess / (cells * k)
+        for _ in range(cells):
+            n = 0.0
+            outside = 0.0
+            for x in range(start, start + k):
+                n += own[x]
+                outside += others[x]
+            if n > 0.0:
+                scale = strength / (outside + k * a)
+                for x in range(start, start + k):
+                    if own[x] > 0.0:
+                        pseudo = a + scale * (others[x] + a)
+                        total += math.lgamma(own[x] + pseudo) - math.lgamma(pseudo)
+                pseudo = k * a + strength
+                total -= math.lgamma(n + pseudo) - math.lgamma(pseudo)
+            start += k
     return total
 
 
-@inner
-def information(counts, n, sizes, ptr, u, v, prior, rate):
-    """Mutual information of the shrunken table of two columns."""
-    a = pseudo_rows(n, rate)
-    total = 0.0
-    for x in range(sizes[u]):
-        p_u = single_cell(counts, n, ptr, u, x) + a * single_cell(prior, 1.0, ptr, u, x)
-        for y in range(sizes[v]):
-            p_v = single_cell(counts, n, ptr, v, y) + a * single_cell(prior, 1.0, ptr, v, y)
-            p = pair_cell(counts, n, ptr, u, x, v, y)
-            p += a * pair_cell(prior, 1.0, ptr, u, x, v, y)
-            total += p * math.log(p * (n + a) / (p_u * p_v))
-    return total / (n + a)
+def choose_strength(
+    own: FloatArray,
+    others: FloatArray,
+    sizes: IntArray,
+    columns: IntArray,
+    parent_ptr: IntArray,
+    parents: IntArray,
+    ess: float,
+) -> float:
+    """Strength with the largest marginal likelihood, found by climbing along the grid `STRENGTHS`.
+
+    Parameters
+    ----------
+    own, others : float64 arrays
+        Counts of the families among the leaf's rows and outside, end to end.
+    sizes : int64 array
+        Numbers of states of all columns.
+    columns, parent_ptr, parents : int64 arrays
+        The families.
+    ess : float
+        Equivalent sample size of a family.
+    """
+    families = (sizes, columns, parent_ptr, parents)
+    at = _FIRST
+    best = log_marginal(own, others, *families, ess, STRENGTHS[at])
+    for step in (-1, 1):
+        while 0 <= at + step < len(STRENGTHS):
+            value = log_marginal(own, others, *families, ess, STRENGTHS[at + step])
+            if value <= best:
+                break
+            at, best = at + step, value
+        if at != _FIRST:
+            break
+    return float(STRENGTHS[at])
 
 
 @kernel
-def fit_shrunken(rule, counts, n, sizes, ptr, active, parent, order):
-    """Write the best tree over shrunken tables into ``parent`` and ``order``; return its score."""
-    a = pseudo_rows(n, rule.rate)
-    shrunken = np.empty(counts.shape)
-    for b in range(counts.shape[0]):
-        for c in range(counts.shape[1]):
-            shrunken[b, c] = counts[b, c] + a * rule.prior[b, c]
-    by_information = TreeRule(rule.choose, rule.choose, True, 0.0, 0.0, 0.0)
-    no_table = np.empty(0)
-    grow_tree(by_information, shrunken, n + a, sizes, ptr, active, 0.0, no_table, parent, order)
-    if rule.forest and n > 0:
-        least = math.log(n) / (2.0 * n)
-        for t in range(active.shape[0]):
-            v = active[t]
-            u = parent[v]
-            if u >= 0 and least > information(counts, n, sizes, ptr, u, v, rule.prior, rule.rate):
-                parent[v] = -1
-    return judge_shrunken(counts, n, sizes, ptr, active, parent, rule.prior, rule.rate)
+def posterior_tables(own, others, sizes, columns, parent_ptr, parents, ess, strength):
+    """Posterior means ``log p(x | parents)`` of the families, end to end."""
+    out = np.empty(own.shape[0])
+    start = 0
+    for f in range(columns.shape[0]):
+        k = sizes[columns[f]]
+        cells = family_cells(sizes, parent_ptr, parents, f)
+        a = ess / (cells * k)
+        for _ in range(cells):
+            n = 0.0
+            outside = 0.0
+            for x in range(start, start + k):
+                n += own[x]
+                outside += others[x]
+            scale = strength / (outside + k * a) if strength > 0.0 else 0.0
+            whole = n + k * a + strength
+            for x in range(start, start + k):
+                if whole > 0.0:
+                    out[x] = math.log((own[x] + a + scale * (others[x] + a)) / whole)
+                else:
+                    out[x] = -math.log(k)
+            start += k
+    return out
 
 
-@overload(_fit_tree)
-def _fit_shrunken_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
-    if getattr(rule, "instance_class", None) is not ShrunkenRule:
-        return None
+def shrunken_leaf(fit: LeafFit, others: FloatArray) -> Leaf:
+    """The leaf whose tables are posterior means at the strength of the largest likelihood.
 
-    def fit(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
-        return fit_shrunken(rule, counts, n, sizes, ptr, active, parent, order)
-
-    return fit
+    ``others`` are the counts of its families outside; with no row outside nothing is shrunk.
+    """
+    counts = (fit.counts, others, *fit.families, fit.ess)
+    strength = choose_strength(*counts) if others.any() else 0.0
+    return fit.leaf(posterior_tables(*counts, strength))

@@ -11,9 +11,10 @@ from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut._typing import CodeArray, IntArray
 from bayescut.counts.pairs import count_pairs
 from bayescut.data.bits import BitLayout, bit_layout
+from bayescut.data.table import Table
 
 # Directions that are kept. In the space of all columns a few rows with many rare states are far
 # from everything else and get clusters of their own: 12 of 20 clusters of c20ng had less than 50
@@ -38,23 +39,16 @@ class KMeansStart:
 
     Parameters
     ----------
-    codes : array of shape (n, m)
-        Complete codes.
-    sizes : int64 array of shape (m,)
-        Numbers of states of the columns.
+    table : Table
+        Complete rows. Clusters do not change if a row is given twice instead of weighing 2, but for
+        what is drawn at random.
     size : int
         Most clusters that will be asked for.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights. Clusters do not change if a row is given twice instead of weighing 2,
-        but for what is drawn at random.
     """
 
-    def __init__(
-        self, codes: CodeArray, sizes: IntArray, size: int, sample_weight: FloatArray | None = None
-    ) -> None:
-        layout = bit_layout(np.arange(codes.shape[1]), sizes)
-        self.points = _project(codes, layout, sample_weight, _n_directions(size))
-        self.sample_weight = sample_weight
+    def __init__(self, table: Table, size: int) -> None:
+        self.points = _project(table, _n_directions(size))
+        self.weights = table.weights
 
     def labels(self, size: int, seed: int, *, most_rows: int | None = None) -> IntArray:
         """Cluster of every row.
@@ -80,8 +74,8 @@ class KMeansStart:
             some = np.sort(rng.choice(n, max(most_rows, size), replace=False))
             means.set_params(max_iter=20)
         weights = None
-        if self.sample_weight is not None:  # scikit-learn has them in float32
-            weights = self.sample_weight[some] / self.sample_weight.max()
+        if self.weights is not None:  # scikit-learn has them in float32
+            weights = self.weights[some] / self.weights.max()
         with warnings.catch_warnings():
             # Fewer distinct rows than clusters: the mixture simply gets fewer components.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -94,15 +88,14 @@ def _n_directions(size: int) -> int:
     return max(_DIRECTIONS, size // _CLUSTERS_OF_A_DIRECTION)
 
 
-def _project(
-    codes: CodeArray, layout: BitLayout, sample_weight: FloatArray | None, n_directions: int
-) -> NDArray[np.float32]:
+def _project(table: Table, n_directions: int) -> NDArray[np.float32]:
     """Coordinates of the rows in the leading principal components of the bits, the first last."""
-    n, n_bits = len(codes), layout.n_bits
+    layout = bit_layout(np.arange(table.n_columns), table.sizes)
+    codes, n, n_bits = table.codes, table.n_rows, layout.n_bits
     if n_bits <= _DIRECTIONS:  # all of them: distances are those between the bits themselves
         return np.concatenate([np.empty((0, n_bits), np.float32), *_slabs(codes, layout)])
     n_directions = min(n_directions, n_bits)
-    pairs = count_pairs(codes, layout, sample_weight=sample_weight)
+    pairs = count_pairs(codes, layout, sample_weight=table.weights)
     mean = np.diag(pairs.counts) / pairs.n
     covariance = pairs.counts / pairs.n - np.outer(mean, mean)
     _, directions = eigh(covariance, subset_by_index=[n_bits - n_directions, n_bits - 1])

@@ -9,6 +9,7 @@ from numba.extending import overload
 
 from bayescut._kernels import inner, kernel
 from bayescut._typing import CountArray, FloatArray, IntArray
+from bayescut.counts.families import family_cells
 from bayescut.counts.pairs import PairCounts
 from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
 
@@ -45,39 +46,36 @@ class TreeRule(NamedTuple):
         pairs: PairCounts,
         active: IntArray,
         ess: float,
-        table: FloatArray,
+        lookup: FloatArray,
         parent: IntArray,
         order: IntArray,
     ) -> float:
         """Write the best tree by this rule into ``parent`` and ``order``; return its score."""
         n = pairs.counts.dtype.type(pairs.n)
         node = (pairs.counts, n, pairs.layout.sizes, pairs.layout.ptr, active, ess)
-        grow_tree(self, *node, table, parent, order)
+        grow_tree(self, *node, lookup, parent, order)
         return float(judge_tree(self, *node, parent))
 
-    def tables(
-        self, pairs: PairCounts, order: IntArray, parent: IntArray, ess: float
-    ) -> FloatArray:
-        """Parameters of a tree that this rule has chosen; see `tree_tables`."""
+    def counts(self, pairs: PairCounts, order: IntArray, parent: IntArray) -> FloatArray:
+        """Counts of the families of a tree, see `tree_counts`."""
         n = pairs.counts.dtype.type(pairs.n)
-        layout = pairs.layout
-        return tree_tables(pairs.counts, n, layout.sizes, layout.ptr, order, parent, ess)
+        return tree_counts(pairs.counts, n, pairs.layout.sizes, pairs.layout.ptr, order, parent)
 
 
 @inner
-def single_potential(kind, counts, n, lo, hi, a):
+def single_potential(phi, counts, n, lo, hi, a):
     """Sum of ``φ`` over the states of one column, which owns bits ``lo .. hi - 1``."""
     rest = n
     total = 0.0
     for b in range(lo, hi):
         c = counts[b, b]
         rest -= c
-        total += potential(kind, float(c), a)
-    return total + potential(kind, max(float(rest), 0.0), a)
+        total += potential(phi, float(c), a)
+    return total + potential(phi, max(float(rest), 0.0), a)
 
 
 @inner
-def pair_potential(kind, counts, n, ptr, u, v, a, table, column):
+def pair_potential(phi, counts, n, ptr, u, v, a, lookup, column):
     """Sum of ``φ`` over the joint states of columns ``u`` and ``v``; ``column`` is scratch."""
     v_lo = ptr[v]
     n_v = ptr[v + 1] - v_lo
@@ -92,13 +90,13 @@ def pair_potential(kind, counts, n, ptr, u, v, a, table, column):
             c = counts[i, v_lo + b]
             rest -= c
             column[b] -= c
-            total += look_up(kind, c, a, table)
-        total += look_up(kind, rest, a, table)
+            total += look_up(phi, c, a, lookup)
+        total += look_up(phi, rest, a, lookup)
     for b in range(n_v):
         c = column[b]
         corner -= c
-        total += look_up(kind, c, a, table)
-    return total + look_up(kind, corner, a, table)
+        total += look_up(phi, c, a, lookup)
+    return total + look_up(phi, corner, a, lookup)
 
 
 @inner
@@ -159,7 +157,7 @@ def best_offer(key, position, host, size):
     """Entry with the largest key, the first edge among equals; -1 if there is none."""
     top0 = top1 = top2 = top3 = -np.inf
     i = 0
-    while i + 4 <= size:  # four chains hide the latency of the comparison
+    while i + 4 <= size:  # four maxima hide the latency of the comparison
         top0 = key[i] if key[i] > top0 else top0
         top1 = key[i + 1] if key[i + 1] > top1 else top1
         top2 = key[i + 2] if key[i + 2] > top2 else top2
@@ -179,7 +177,7 @@ def best_offer(key, position, host, size):
 
 
 @inner
-def offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t):
+def offer_tabulated(line, n_u, n, lookup, base, unit, size, waiting, t):
     """Offer a binary column to binary columns: the hot loop of learning, 2.5 ns a pair."""
     n_not = n - n_u
     bit, ones, own, key, host = (
@@ -189,10 +187,10 @@ def offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t):
         n11 = line[bit[i]]
         n_v = ones[i]
         weight = (
-            table[np.uint32(n11)]
-            + table[np.uint32(n_u - n11)]
-            + table[np.uint32(n_v - n11)]
-            + table[np.uint32(n_not - n_v + n11)]
+            lookup[np.uint32(n11)]
+            + lookup[np.uint32(n_u - n11)]
+            + lookup[np.uint32(n_v - n11)]
+            + lookup[np.uint32(n_not - n_v + n11)]
             + (base - own[i])
         )
         weight = round_weight(weight * unit)
@@ -202,10 +200,10 @@ def offer_tabulated(line, n_u, n, table, base, unit, size, waiting, t):
 
 
 @inner
-def offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t):
+def offer_directly(phi, line, n_u, n, a, base, unit, size, waiting, t):
     """`offer_tabulated` without a table, for weights and for few columns of many rows."""
     n_not = n - n_u
-    if kind == XLOGX:
+    if phi == XLOGX:
         bit, ones, own, key, host = (
             waiting.bit, waiting.ones, waiting.own, waiting.key, waiting.host,
         )  # fmt: skip
@@ -232,10 +230,10 @@ def offer_directly(kind, line, n_u, n, a, base, unit, size, waiting, t):
         n11 = float(line[waiting.bit[i]])
         n_v = float(waiting.ones[i])
         weight = (
-            potential(kind, n11, a)
-            + potential(kind, max(n_u - n11, 0.0), a)
-            + potential(kind, max(n_v - n11, 0.0), a)
-            + potential(kind, max(n_not - n_v + n11, 0.0), a)
+            potential(phi, n11, a)
+            + potential(phi, max(n_u - n11, 0.0), a)
+            + potential(phi, max(n_v - n11, 0.0), a)
+            + potential(phi, max(n_not - n_v + n11, 0.0), a)
             + (base - waiting.own[i])
         )
         take_better(round_weight(weight * unit), i, waiting, t)
@@ -250,22 +248,22 @@ def take_better(weight, i, waiting, t):
 
 
 @kernel
-def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+def grow_tree(rule, counts, n, sizes, ptr, active, ess, lookup, parent, order):
     """Prim's algorithm over the ``active`` columns; ties go to the edge of the lower index.
 
     Writes the tree into ``parent`` (-1 for a root; columns that are not active keep what they had)
     and the order in which variables were attached into ``order``. Edge weights are worked out from
     the counts when they are first needed: every pair exactly once, and no weight matrix.
-    ``table`` holds the potential of a cell of two binary columns, or nothing.
+    ``lookup`` holds the potential of a cell of two binary columns, or nothing.
     """
     m = active.shape[0]
-    kind = rule.choose
+    phi = rule.choose
     zero = n - n
     price = 0.0 if rule.spanning else rule.parameter_cost
     edge_price = 0.0 if rule.spanning else rule.edge_cost
     floor = -np.inf if rule.spanning else 0.0
-    none = table[:0]
-    tabulated = table.size > max(n, zero)
+    none = lookup[:0]
+    tabulated = lookup.size > max(n, zero)
     column = scratch_column(sizes, active, counts)
     binary = True
     waiting = Waiting(
@@ -285,7 +283,7 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
     constant_own = 0.0
     for t in range(m):
         v = active[t]
-        own = single_potential(kind, counts, n, ptr[v], ptr[v + 1], ess / sizes[v])
+        own = single_potential(phi, counts, n, ptr[v], ptr[v + 1], ess / sizes[v])
         ones = zero
         if sizes[v] == 2:
             ones = counts[ptr[v], ptr[v]]
@@ -303,7 +301,7 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
         waiting.key[size] = floor
         waiting.host[size] = -1
         size += 1
-    one_cell = potential(kind, float(n), ess)
+    one_cell = potential(phi, float(n), ess)
     unit = 1e12 / (n + ess)
     constant_key = floor
     constant_host = -1
@@ -341,7 +339,7 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
         base = one_cell - own - edge_price
         if taken < n_resting:
             c = active[resting[taken]]
-            weight = weigh(kind, price, counts, n, sizes, ptr, u, c, ess, table, none, column)
+            weight = weigh(phi, price, counts, n, sizes, ptr, u, c, ess, lookup, none, column)
             weight = round_weight((weight + base - constant_own) * unit)
             if weight > constant_key or (weight == constant_key and t < constant_host):
                 constant_key = weight
@@ -352,25 +350,25 @@ def grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
             line = counts[ptr[u]]
             t32 = np.int32(t)
             if tabulated:
-                offer_tabulated(line, n_u, n, table, base - price, unit, size, waiting, t32)
+                offer_tabulated(line, n_u, n, lookup, base - price, unit, size, waiting, t32)
             else:
                 a = 0.25 * ess
-                offer_directly(kind, line, n_u, n, a, base - price, unit, size, waiting, t32)
+                offer_directly(phi, line, n_u, n, a, base - price, unit, size, waiting, t32)
             continue
         for i in range(size):
             v = active[waiting.position[i]]
-            weight = weigh(kind, price, counts, n, sizes, ptr, u, v, ess, table, none, column)
+            weight = weigh(phi, price, counts, n, sizes, ptr, u, v, ess, lookup, none, column)
             weight += base - waiting.own[i]
             take_better(round_weight(weight * unit), i, waiting, t)
 
 
 @inner
-def weigh(kind, price, counts, n, sizes, ptr, u, v, ess, table, none, column):
+def weigh(phi, price, counts, n, sizes, ptr, u, v, ess, lookup, none, column):
     """Joint potential of two columns net of the price of the edge's parameters."""
     cells = sizes[u] * sizes[v]
     binary = sizes[u] == 2 and sizes[v] == 2
     joint = pair_potential(
-        kind, counts, n, ptr, u, v, ess / cells, table if binary else none, column
+        phi, counts, n, ptr, u, v, ess / cells, lookup if binary else none, column
     )
     return joint - price * (sizes[u] - 1) * (sizes[v] - 1)
 
@@ -378,8 +376,8 @@ def weigh(kind, price, counts, n, sizes, ptr, u, v, ess, table, none, column):
 @kernel
 def judge_tree(rule, counts, n, sizes, ptr, active, ess, parent):
     """Score of a tree or forest: families minus parents, minus the price of its size."""
-    kind = rule.judge
-    one_cell = potential(kind, float(n), ess)
+    phi = rule.judge
+    one_cell = potential(phi, float(n), ess)
     column = scratch_column(sizes, active, counts)
     none = np.empty(0)
     total = -rule.leaf_cost
@@ -388,53 +386,51 @@ def judge_tree(rule, counts, n, sizes, ptr, active, ess, parent):
         u = parent[v]
         free = sizes[v] - 1
         if u < 0:
-            total += single_potential(kind, counts, n, ptr[v], ptr[v + 1], ess / sizes[v])
+            total += single_potential(phi, counts, n, ptr[v], ptr[v + 1], ess / sizes[v])
             total -= one_cell + rule.parameter_cost * free
         else:
             a = ess / (sizes[u] * sizes[v])
-            total += pair_potential(kind, counts, n, ptr, u, v, a, none, column)
-            total -= single_potential(kind, counts, n, ptr[u], ptr[u + 1], ess / sizes[u])
+            total += pair_potential(phi, counts, n, ptr, u, v, a, none, column)
+            total -= single_potential(phi, counts, n, ptr[u], ptr[u + 1], ess / sizes[u])
             total -= rule.parameter_cost * free * sizes[u] + rule.edge_cost
     return total
 
 
-def _fit_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+def _fit_tree(rule, counts, n, sizes, ptr, active, ess, lookup, parent, order):
     """Choose and judge a tree by ``rule``, whose type decides how when a kernel is compiled."""
     raise NotImplementedError("compiled code only")
 
 
 @overload(_fit_tree)
-def _fit_tree_overload(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
+def _fit_tree_overload(rule, counts, n, sizes, ptr, active, ess, lookup, parent, order):
     if getattr(rule, "instance_class", None) is not TreeRule:
         return None
 
-    def fit(rule, counts, n, sizes, ptr, active, ess, table, parent, order):
-        grow_tree(rule, counts, n, sizes, ptr, active, ess, table, parent, order)
+    def fit(rule, counts, n, sizes, ptr, active, ess, lookup, parent, order):
+        grow_tree(rule, counts, n, sizes, ptr, active, ess, lookup, parent, order)
         return judge_tree(rule, counts, n, sizes, ptr, active, ess, parent)
 
     return fit
 
 
 @kernel
-def tree_tables(counts, n, sizes, ptr, order, parent, ess):
-    """Posterior means ``log p(x_v | x_parent)`` of the columns in ``order``, end to end.
+def tree_counts(counts, n, sizes, ptr, order, parent):
+    """Counts of the families of the columns in ``order``, end to end.
 
-    A table lists the parent's states slowest; a column without a parent has one row. Cells never
-    seen and not smoothed (an equivalent sample size of 0) are uniform.
+    A family lists the parent's states slowest; a column without a parent has one row.
     """
     total = 0
     for t in range(order.shape[0]):
         v = order[t]
         total += sizes[v] * (sizes[parent[v]] if parent[v] >= 0 else 1)
-    tables = np.empty(total)
+    cells = np.empty(total)
     start = 0
     for t in range(order.shape[0]):
         v = order[t]
         u = parent[v]
         k_v = sizes[v]
         k_u = sizes[u] if u >= 0 else 1
-        a = ess / (k_u * k_v)
-        block = tables[start : start + k_u * k_v]
+        block = cells[start : start + k_u * k_v]
         start += k_u * k_v
         # Counts of the joint states; those of state 0 are what the bits leave over.
         for i in range(k_u):
@@ -455,14 +451,28 @@ def tree_tables(counts, n, sizes, ptr, order, parent, ess):
                 rest -= c
             block[i * k_v] = rest
             block[0] -= rest
-        for i in range(k_u):
+        for i in range(k_u * k_v):
+            block[i] = max(block[i], 0.0)
+    return cells
+
+
+@kernel
+def posterior_means(counts, sizes, columns, parent_ptr, parents, ess):
+    """Posterior means ``log p(x | parents)`` of families, end to end.
+
+    Cells never seen and not smoothed (an equivalent sample size of 0) are uniform.
+    """
+    tables = np.empty(counts.shape[0])
+    start = 0
+    for f in range(columns.shape[0]):
+        k = sizes[columns[f]]
+        cells = family_cells(sizes, parent_ptr, parents, f)
+        a = ess / (cells * k)
+        for _ in range(cells):
             whole = 0.0
-            for b in range(k_v):
-                block[i * k_v + b] = max(block[i * k_v + b], 0.0)
-                whole += block[i * k_v + b] + a
-            for b in range(k_v):
-                if whole > 0.0:
-                    block[i * k_v + b] = np.log((block[i * k_v + b] + a) / whole)
-                else:
-                    block[i * k_v + b] = -np.log(k_v)
+            for i in range(start, start + k):
+                whole += counts[i] + a
+            for i in range(start, start + k):
+                tables[i] = np.log((counts[i] + a) / whole) if whole > 0.0 else -np.log(k)
+            start += k
     return tables

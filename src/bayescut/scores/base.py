@@ -108,7 +108,7 @@ class Score(ABC):
 class BayesDirichlet(Score):
     r"""Bayes-Dirichlet score: the marginal likelihood of a structure.
 
-    With the equivalent sample size e of every table of C cells spread evenly this is BDeu,
+    With the equivalent sample size e of every table of C cells divided evenly this is BDeu,
 
     .. math:: \ln p(D \mid G) = \sum_{\text{tables}} \Big[ \ln\Gamma(e) - \ln\Gamma(n + e)
               + \sum_c \ln\Gamma(n_c + e/C) - \ln\Gamma(e/C) \Big].
@@ -117,7 +117,7 @@ class BayesDirichlet(Score):
     ----------
     ess : float
         Equivalent sample size at the root, greater than 0.
-    spread : bool
+    divide : bool
         Divide it among the branches of every cut, as BDeu of the whole circuit does; ``False``
         gives every node the whole of it.
 
@@ -131,7 +131,7 @@ class BayesDirichlet(Score):
     """
 
     ess: float = 0.1
-    spread: bool = True
+    divide: bool = True
 
     def __post_init__(self) -> None:
         _check_real("ess", self.ess, low=0.0, strict=True)
@@ -151,8 +151,8 @@ class BayesDirichlet(Score):
         return ess
 
     def child_ess(self, ess: float, n_branches: int) -> float:
-        """An equal share, or all of it if it is not spread."""
-        return ess / n_branches if self.spread else ess
+        """An equal share, or all of it if it is not divided."""
+        return ess / n_branches if self.divide else ess
 
     def parameter_cost(self, n_rows: float) -> float:
         """Nothing: the marginal likelihood charges for parameters itself."""

@@ -1,7 +1,7 @@
 r"""Functions of a count: the one form every score in this library takes.
 
 A *potential* turns the counts :math:`n_c` of a table of C cells, whose equivalent sample size e is
-spread evenly, into :math:`\Phi = \sum_c \varphi(n_c, e / C)`, with one of
+divided evenly, into :math:`\Phi = \sum_c \varphi(n_c, e / C)`, with one of
 
 =============  ========================================================  =========================
 ``XLOGX``      :math:`\varphi(k, a) = (k + a) \ln (k + a)`                smoothed entropies
@@ -119,40 +119,40 @@ def smooth_xlogx(x):
 
 
 @kernel
-def potential(kind, k, a):
+def potential(phi, k, a):
     """``φ(k, a)`` of one cell, straight from its definition."""
-    if kind == LGAMMA:
+    if phi == LGAMMA:
         return log_gamma(k + a) - log_gamma(a) if k > 0 else 0.0
     x = k + a
     if x <= 0.0:
         return 0.0
-    return x * math.log(x) if kind == XLOGX else k * math.log(x)
+    return x * math.log(x) if phi == XLOGX else k * math.log(x)
 
 
 @inner
-def look_up(kind, k, a, table):
+def look_up(phi, k, a, lookup):
     """``φ(k, a)``, from the table if the count is a tabulated integer; weights have no table."""
-    if 0 <= k < table.size:
-        return table[np.uint64(k)]
+    if 0 <= k < lookup.size:
+        return lookup[np.uint64(k)]
     # A weighted count found by subtraction may round to just below zero.
-    return potential(kind, max(float(k), 0.0), a)
+    return potential(phi, max(float(k), 0.0), a)
 
 
 @kernel
-def fill_table(kind, a, table):
+def fill_table(phi, a, lookup):
     """Tabulate ``φ(0, a), φ(1, a), ...``; ``LGAMMA`` by ``φ(k + 1) - φ(k) = ln(k + a)``.
 
     The recurrence is restarted every 64 entries so that rounding cannot pile up.
     """
-    for k in range(table.size):
-        if kind == LGAMMA and k % 64 != 0:
-            table[k] = table[k - 1] + math.log(k - 1 + a)
+    for k in range(lookup.size):
+        if phi == LGAMMA and k % 64 != 0:
+            lookup[k] = lookup[k - 1] + math.log(k - 1 + a)
         else:
-            table[k] = potential(kind, float(k), a)
+            lookup[k] = potential(phi, float(k), a)
 
 
 class PotentialTables:
-    """Tables of ``φ(k, a)`` for k = 0 .. n, made once per (kind, a) and shared by all nodes.
+    """Tables of ``φ(k, a)`` for k = 0 .. n, made once per (phi, a) and shared by all nodes.
 
     Examples
     --------
@@ -164,18 +164,18 @@ class PotentialTables:
     def __init__(self) -> None:
         self._tables: dict[tuple[int, float], FloatArray] = {}
 
-    def get(self, kind: int, a: float, n: int) -> FloatArray:
+    def get(self, phi: int, a: float, n: int) -> FloatArray:
         """Return a table that covers counts 0 .. ``n`` at least."""
-        table = self._tables.get((kind, a))
+        table = self._tables.get((phi, a))
         if table is None or table.size <= n:
             table = np.empty(n + 1, dtype=np.float64)
-            fill_table(kind, a, table)
-            self._tables[kind, a] = table
+            fill_table(phi, a, table)
+            self._tables[phi, a] = table
         return table
 
 
-def total_potential(kind: int, counts: FloatArray | IntArray, ess: float) -> float:
-    """Sum of ``φ`` over the cells of a table, with ``ess`` spread evenly over them."""
+def total_potential(phi: int, counts: FloatArray | IntArray, ess: float) -> float:
+    """Sum of ``φ`` over the cells of a table, with ``ess`` divided evenly among them."""
     counts = np.asarray(counts)
     a = ess / counts.size
-    return float(sum(potential(kind, float(k), a) for k in counts.ravel()))
+    return float(sum(potential(phi, float(k), a) for k in counts.ravel()))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import gammaln
+from tests.learn.tables import table_of
 from tests.oracle.naive_learner import joint
 
 import bayescut as bc
@@ -10,11 +11,11 @@ from bayescut.counts.families import family_counts, weight_planes
 from bayescut.data.bits import bit_layout, pack
 from bayescut.datasets import load_binary_digits
 from bayescut.learn.junction import JunctionLeaves
-from bayescut.learn.outside import (
+from bayescut.learn.shrinkage import (
     STRENGTHS,
     Outside,
     choose_strength,
-    evidence,
+    log_marginal,
     posterior_tables,
 )
 from bayescut.scores import BayesDirichlet, StructurePrior
@@ -27,7 +28,7 @@ SIZES = [
 NO_PLANES = np.empty((0, 0), dtype=np.uint64)
 
 
-def chain(sizes):
+def two_parents_each(sizes):
     """Families in which every column has up to two earlier ones as parents."""
     parents = [list(range(max(0, v - 2), v)) for v in range(len(sizes))]
     ptr = np.concatenate([[0], np.cumsum([len(p) for p in parents])])
@@ -55,7 +56,7 @@ def naive_counts(codes, sizes, parents, weights):
 @pytest.mark.parametrize("sizes", SIZES)
 def test_counts_of_families(sizes, n, weighted):
     codes = random_table(n, n, sizes)
-    columns, ptr, flat, parents = chain(sizes)
+    columns, ptr, flat, parents = two_parents_each(sizes)
     layout = bit_layout(columns, np.array(sizes))
     rows = np.arange(n, dtype=np.int32)
     weights, planes, unit = np.ones(n), NO_PLANES, 1.0
@@ -72,9 +73,9 @@ def test_counts_of_families(sizes, n, weighted):
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("strength", [0.0, 0.5, 16.0])
-def test_tables_and_evidence_agree_with_the_formula(sizes, strength):
+def test_tables_and_likelihood_agree_with_the_formula(sizes, strength):
     codes = random_table(1, 150, sizes)
-    columns, ptr, flat, parents = chain(sizes)
+    columns, ptr, flat, parents = two_parents_each(sizes)
     inside, outside = codes[:40], codes[40:]
     own = naive_counts(inside, sizes, parents, np.ones(40))
     others = naive_counts(outside, sizes, parents, np.ones(110))
@@ -90,14 +91,14 @@ def test_tables_and_evidence_agree_with_the_formula(sizes, strength):
     flat_own = np.concatenate([t.ravel() for t in own])
     flat_others = np.concatenate([t.ravel() for t in others])
     families = (np.array(sizes), columns, ptr, flat)
-    assert evidence(flat_own, flat_others, *families, ess, strength) == pytest.approx(total)
+    assert log_marginal(flat_own, flat_others, *families, ess, strength) == pytest.approx(total)
     found = posterior_tables(flat_own, flat_others, *families, ess, strength)
     np.testing.assert_allclose(np.exp(found), np.concatenate([t.ravel() for t in tables]))
 
 
-def test_the_strength_is_where_the_evidence_is():
+def test_the_strength_is_where_the_likelihood_is_largest():
     sizes = [2] * 8
-    columns, ptr, flat, parents = chain(sizes)
+    columns, ptr, flat, parents = two_parents_each(sizes)
     families = (np.array(sizes), columns, ptr, flat)
 
     def strength(inside, outside):
@@ -108,7 +109,7 @@ def test_the_strength_is_where_the_evidence_is():
             for part in (inside, outside)
         ]
         chosen = choose_strength(*counts, *families, 1.0)
-        values = [evidence(*counts, *families, 1.0, s) for s in STRENGTHS]
+        values = [log_marginal(*counts, *families, 1.0, s) for s in STRENGTHS]
         assert chosen == STRENGTHS[int(np.argmax(values))]
         return chosen
 
@@ -126,11 +127,11 @@ def test_leaves_shrink_towards_the_rows_outside_them(weighted):
     weights = np.random.default_rng(1).integers(1, 9, 300) / 4 if weighted else None
     every, rows = np.arange(300, dtype=np.int32), np.arange(0, 300, 5, dtype=np.int32)
     columns = np.array([0, 1, 3])
-    outside = Outside(codes, every, sizes, weights)
-    settings = (BayesDirichlet(1.0, spread=False), StructurePrior(), 2, sizes, 300)
-    plain = JunctionLeaves(*settings).fit(codes, rows, columns, 1.0, weights)
-    leaves = JunctionLeaves(*settings, outside=outside)
-    shrunk = leaves.fit(codes, rows, columns, 1.0, weights)
+    whole = table_of(codes, sizes, weights)
+    settings = (BayesDirichlet(1.0, divide=False), StructurePrior(), 2, 300)
+    plain = JunctionLeaves(*settings).fit(whole, rows, columns, 1.0, 3)
+    leaves = JunctionLeaves(*settings, outside=Outside(whole, every))
+    shrunk = leaves.fit(whole, rows, columns, 1.0, 3)
     assert shrunk.score == plain.score
     leaf = leaves.settle(shrunk)
     np.testing.assert_array_equal(leaf.parents, plain.parents)
