@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.published import at_hand
 
-from bayescut.datasets import DEBD_NAMES, fetch_debd
+from bayescut.datasets import DEBD_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,10 +27,7 @@ def scale(load):
 
 @pytest.fixture
 def nltcs():
-    try:
-        return fetch_debd("nltcs", download=False)
-    except OSError:
-        pytest.skip("the data sets are not at hand")
+    return at_hand("nltcs")
 
 
 @pytest.fixture
