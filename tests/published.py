@@ -1,4 +1,4 @@
-"""The published data sets for tests that need them: skipped where they are missing, but not in CI."""
+"""The published data sets for tests that need them; where CI is set they must be there."""
 
 from __future__ import annotations
 

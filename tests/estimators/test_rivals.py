@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.published import at_hand
 
 from bayescut import DCSN, CNet, XCNet
 from bayescut.files import dumps, loads
