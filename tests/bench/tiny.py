@@ -31,6 +31,12 @@ def unavailable() -> Dataset:
     raise DatasetError("the library is closed")
 
 
+def process(square: int) -> dict[str, int]:
+    """Say who is working."""
+    print("working")
+    return {"pid": os.getpid(), "nine": square * square}
+
+
 class Uniform:
     """Every row has the same probability; ``shift`` makes results differ."""
 
