@@ -398,10 +398,10 @@ class _Decoder:
         expected = {"bool": bool, "float64": float}.get(dtype, int)
         if dtype not in DTYPES or type(value) is not expected:
             raise ModelFileError(f"the header holds a malformed number of type {dtype[:40]!r}")
-        try:
-            return np.dtype(dtype).type(value)
-        except OverflowError as error:
-            raise ModelFileError(f"the header holds {value}, too large for {dtype}") from error
+        # Looked at here: before NumPy 2, a number that is too large is wrapped around.
+        if expected is int and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+            raise ModelFileError(f"the header holds {value}, too large for {dtype}")
+        return np.dtype(dtype).type(value)
 
     def _take(self, name: str) -> Block:
         try:
