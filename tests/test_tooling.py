@@ -110,3 +110,11 @@ raise SystemExit(main(["--version"]))
 """
     paths = os.pathsep.join(entry for entry in sys.path if entry)
     assert ask(sys.executable, "-c", code, PYTHONPATH=paths) == f"bayescut {bayescut.__version__}"
+
+
+def test_research_tables_stay_out_of_the_package():
+    data = [path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".py"]
+    names = {path.relative_to(ROOT / "src" / "bayescut").as_posix() for path in data}
+    assert {n for n in names if "__pycache__" not in n} == {"py.typed", "datasets/manifest.csv"}
+    for path in (ROOT / "src").rglob("*.py"):
+        assert "shared/data" not in path.read_text(encoding="utf-8"), path
