@@ -91,6 +91,7 @@ def test_any_function_can_be_called_apart() -> None:
     assert (answer["status"], "Traceback" in answer["detail"]) == ("failed", True)
     assert "TypeError" in answer["error"]
     assert call_apart("tests.bench.tiny:nothing", {})["status"] == "failed"
+    assert len(call_apart("tests.bench.tiny:long_answer", {"n": 10**6})["value"]) == 10**6
 
 
 class FakeCells:

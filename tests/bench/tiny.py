@@ -37,6 +37,11 @@ def process(square: int) -> dict[str, int]:
     return {"pid": os.getpid(), "nine": square * square}
 
 
+def long_answer(n: int) -> str:
+    """Return more than a pipe holds."""
+    return "x" * n
+
+
 class Uniform:
     """Every row has the same probability; ``shift`` makes results differ."""
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -204,6 +205,10 @@ def _ask(request: dict[str, Any], time_limit: float | None, said: Any) -> dict[s
     )
     # Not communicate(): it would close standard input, whose end tells the cell to die.
     assert process.stdin is not None and process.stdout is not None
+    stream, answers = process.stdout, [b""]
+    # Read as it comes: a process with a long answer does not end before somebody takes it.
+    reader = threading.Thread(target=lambda: answers.append(stream.read()), daemon=True)
+    reader.start()
     try:
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -212,13 +217,15 @@ def _ask(request: dict[str, Any], time_limit: float | None, said: Any) -> dict[s
             process.wait(time_limit)
         except subprocess.TimeoutExpired:
             return {"status": "timeout", "error": f"stopped after {time_limit:g} s"}
+        reader.join()
         try:
-            answer = json.loads(process.stdout.read())
+            answer = json.loads(answers[-1])
         except ValueError:
             return {"status": "failed", "error": _how_it_ended(process.returncode)}
         return dict(answer)
     finally:
         _stop(process)
+        reader.join()
         process.stdout.close()
         with suppress(BrokenPipeError):
             process.stdin.close()
