@@ -6,16 +6,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Numba sees a change of a kernel's own file but not of the files it calls into, so the compiled
-# kernels are kept apart for every state of the sources.
-export NUMBA_CACHE_DIR := $(CURDIR)/build/numba/$(shell cat $$(find src -name '*.py' | LC_ALL=C sort) | cksum | cut -d' ' -f1)
+# Compiled kernels are kept apart for every state of the sources; conftest.py says how and why.
+export NUMBA_CACHE_DIR := $(shell $(PYTHON) conftest.py)
+
+# The data sets, where they lie beside the checkout. Elsewhere set BAYESCUT_DATA to their folder, or
+# have them fetched: bayescut datasets fetch.
+ifneq ($(wildcard $(CURDIR)/../shared/data/.),)
+export BAYESCUT_DATA ?= $(abspath $(CURDIR)/../shared/data)
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint docs format clean
+.PHONY: help venv demo test test-oldest lint docs format clean
 
 help:
 	@echo 'make demo    learn the embedded digits, print a table, draw and complete digits'
 	@echo 'make test    lint, types, documentation and the whole test suite'
+	@echo 'make test-oldest  the test suite with the oldest declared versions of everything'
 	@echo 'make lint    lint and types only'
 	@echo 'make docs    build the documentation into build/site; a broken link is an error'
 	@echo 'make format  format the code and apply safe fixes'
@@ -28,7 +34,7 @@ venv: $(STAMP)
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("bayescut needs Python 3.10 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 10) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot,cli,pandas]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
 demo: $(STAMP)
@@ -36,6 +42,17 @@ demo: $(STAMP)
 
 test: lint docs
 	$(BIN)/python -m pytest
+
+# A check before a release: are the floors in pyproject.toml true? The oldest Python that is at hand
+# says most: make test-oldest PYTHON=python3.10. Warnings are no errors here: old versions warn of
+# each other (matplotlib of pyparsing, pandas of NumPy).
+OLDEST := build/oldest
+test-oldest:
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python .ci/oldest.py > $(OLDEST)/requirements.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(OLDEST)/requirements.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(OLDEST)/bin/python -m pytest -W default
 
 lint: $(STAMP)
 	$(BIN)/ruff check

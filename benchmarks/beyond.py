@@ -7,7 +7,7 @@
 Both learn from the training and validation parts together and are scored on the test part, once.
 Every result is appended to a CSV file as it comes; a set that is there is not run again (delete
 its line, or give --force). Peers are the numbers of the paper (Yang, Gala, Peharz, AISTATS 2023)
-and the best published tractable models (``bayescut.bench.reference``).
+and the best published tractable models (``reference/``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from functools import partial
 from pathlib import Path
 
 import bayescut as bc
+from _published import CUTSET_LEARNERS
 from _results import (
     REFERENCE,
     RESULTS,
-    append,
+    Row,
     latest,
     learning_rows,
     markdown,
+    open_csv,
     publish,
     warm_up,
 )
@@ -34,7 +36,6 @@ FIELDS = [
     "dataset", "learner", "budget_s", "test_ll", "train_ll", "parameters", "cuts",
     "structure_score_per_row", "seconds", "details",
 ]  # fmt: skip
-CUTSET_LEARNERS = ["CNet", "XCNet", "dCSN", "CNetBD", "CNetBIC"]
 # What compiles the kernels of a learner.
 SMALL = {
     "CutsetNetwork": bc.CutsetNetwork,
@@ -44,6 +45,7 @@ SMALL = {
 
 def run(learner: str, names: list[str], budget: float | None, force: bool, path: Path) -> None:
     """Learn and score what is not yet in the results."""
+<<<<<<< HEAD
     done = latest(path, "dataset", "learner")
     warm_up([SMALL[learner]], [fetch_debd("nltcs").train[:300]])
     for name in names:
@@ -79,6 +81,48 @@ def run(learner: str, names: list[str], budget: float | None, force: bool, path:
         }
         append(path, FIELDS, row)
         print(f"{name}: {row['test_ll']} in {seconds:.1f} s, {model.n_parameters_} parameters")
+=======
+    with open_csv(path, FIELDS, "dataset", "learner") as store:
+        todo = store.missing(((name, learner) for name in names), force=force)
+        print(f"{len(names) - len(todo)} of {len(names)} sets are there already")
+        if todo:
+            warm_up([SMALL[learner]], [fetch_debd("nltcs").train[:300]])
+        for name, _ in todo:
+            row = measure(learner, name, budget)
+            store.append(row)
+            print("{dataset}: {test_ll} in {seconds} s, {parameters} parameters".format(**row))
+
+
+def measure(learner: str, name: str, budget: float | None) -> Row:
+    """Learn and score one set."""
+    data = fetch_debd(name)
+    X = learning_rows(data)
+    if learner == "CutsetNetwork":
+        model = bc.CutsetNetwork()
+    else:
+        model = bc.CutsetEnsemble(random_state=0, time_budget=budget, verbose=1)
+    start = time.perf_counter()
+    model.fit(X)
+    seconds = time.perf_counter() - start
+    details = ""
+    if learner == "CutsetEnsemble":
+        shares = {kind: round(weight, 3) for kind, weight in model.kind_weights_.items()}
+        details = f"members {model.n_members_} weights {shares}"
+    # Ensembles need not have a score: they are no single structure.
+    score = getattr(model, "structure_score_", None)
+    return {
+        "dataset": name,
+        "learner": learner,
+        "budget_s": str(budget) if learner == "CutsetEnsemble" else "",
+        "test_ll": f"{model.score(data.test):.4f}",
+        "train_ll": f"{model.score(X[:5000]):.4f}",
+        "parameters": str(model.n_parameters_),
+        "cuts": str(getattr(model, "n_cuts_", "")),
+        "structure_score_per_row": "" if score is None else f"{score / len(X):.4f}",
+        "seconds": f"{seconds:.3f}",
+        "details": details,
+    }
+>>>>>>> around
 
 
 def table(path: Path) -> str:

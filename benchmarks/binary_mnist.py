@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bayescut as bc
-from _results import RESULTS, append, latest, learning_rows, load, publish
+from _results import RESULTS, latest, learning_rows, load, markdown, open_csv, publish
 from bayescut.datasets import fetch_binary_mnist
 from bayescut.plots import half_masks, image_panels, inpainting_panels, sample_panels
 
@@ -136,37 +136,35 @@ def learn(
     force: bool,
 ) -> None:
     """Learn, save and score the models that are not there yet."""
-    path = folder / "binary_mnist.csv"
-    done = latest(path, "model")
     (folder / "models").mkdir(parents=True, exist_ok=True)
-    for number, (name, make) in enumerate(wanted.items(), start=1):
-        title = f"[{number}/{len(wanted)}] {name}"
-        if name in done and not force:
-            print(f"{title}: there already", flush=True)
-            continue
-        print(f"{title}: learning from {len(X):,} images", flush=True)
-        checkpoint = folder / "models" / f"mnist_{name}.checkpoint"
-        model, seconds, processor, resumed = fit_timed(make, X, checkpoint)
-        busy = load()
-        bc.save(model, model_path(folder, name))
-        row = {
-            "model": name,
-            "rows": len(X),
-            "test_ll": f"{model.score(test):.4f}",
-            "train_ll": f"{model.score(spread(X, 10000)):.4f}",
-            "parameters": model.n_parameters_,
-            "seconds": f"{seconds:.1f}",
-            "cpu_s": f"{processor:.1f}",
-            "resumed": resumed,
-            "load": busy,
-            "details": details(model),
-        }
-        append(path, FIELDS, row)
-        print(
-            f"{title}: {row['test_ll']} with {model.n_parameters_:,} parameters in {seconds:.1f} s "
-            f"({processor:.1f} s of processor time)",
-            flush=True,
-        )
+    with open_csv(folder / "binary_mnist.csv", FIELDS, "model") as store:
+        todo = store.missing(wanted, force=force)
+        print(f"{len(wanted) - len(todo)} of {len(wanted)} models are there already", flush=True)
+        for number, name in enumerate(todo, start=1):
+            title = f"[{number}/{len(todo)}] {name}"
+            print(f"{title}: learning from {len(X):,} images", flush=True)
+            checkpoint = folder / "models" / f"mnist_{name}.checkpoint"
+            model, seconds, processor, resumed = fit_timed(wanted[name], X, checkpoint)
+            busy = load()
+            bc.save(model, model_path(folder, name))
+            row = {
+                "model": name,
+                "rows": str(len(X)),
+                "test_ll": f"{model.score(test):.4f}",
+                "train_ll": f"{model.score(spread(X, 10000)):.4f}",
+                "parameters": str(model.n_parameters_),
+                "seconds": f"{seconds:.1f}",
+                "cpu_s": f"{processor:.1f}",
+                "resumed": str(resumed),
+                "load": busy,
+                "details": details(model),
+            }
+            store.append(row)
+            print(
+                f"{title}: {row['test_ll']} with {model.n_parameters_:,} parameters in "
+                f"{seconds:.1f} s ({processor:.1f} s of processor time)",
+                flush=True,
+            )
 
 
 def model_path(folder: Path, name: str) -> Path:
@@ -208,17 +206,22 @@ def draw(names: list[str], test: NDArray[np.uint8], folder: Path) -> None:
 
 def table(folder: Path) -> str:
     """Markdown table of everything that has been run."""
-    lines = [
-        "| model | test log-likelihood | training | parameters | seconds | processor s | |",
-        "|---|---:|---:|---:|---:|---:|---|",
+    head = ["model", "test log-likelihood", "training", "parameters", "seconds", "processor s", ""]
+    rows = [
+        [
+            r["model"],
+            f"{float(r['test_ll']):.2f}",
+            f"{float(r['train_ll']):.2f}",
+            f"{int(r['parameters']):,}",
+            r["seconds"],
+            r["cpu_s"],
+            r["details"],
+        ]
+        for r in latest(folder / "binary_mnist.csv", "model").values()
     ]
-    for r in latest(folder / "binary_mnist.csv", "model").values():
-        lines.append(
-            f"| {r['model']} | {float(r['test_ll']):.2f} | {float(r['train_ll']):.2f} | "
-            f"{int(r['parameters']):,} | {r['seconds']} | {r['cpu_s']} | {r['details']} |"
-        )
-    lines += [f"| {name}* | {value} | | {size} | | | |" for name, value, size in PUBLISHED]
-    lines += [
+    rows += [[f"{name}*", f"{value}", "", size, "", "", ""] for name, value, size in PUBLISHED]
+    lines = [
+        *markdown(head, rows, left=(0, 6)),
         "",
         "Mean log-likelihood in nats of the 10,000 test images and of 10,000 training images.",
         "* published numbers.",

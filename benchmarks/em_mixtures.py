@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 import bayescut as bc
-from _results import RESULTS, append, latest, learning_rows, load, markdown, publish, warm_up
-from bayescut.bench import published
+from _published import published
+from _results import RESULTS, Row, latest, learning_rows, load, markdown, open_csv, publish, warm_up
 from bayescut.data import Domains
 from bayescut.data.table import Table
 from bayescut.datasets import DEBD_NAMES, fetch_debd
@@ -79,44 +79,52 @@ def paper_values() -> dict[str, float]:
 
 def fit(names: list[str], path: Path, *, rows: int | None, force: bool, verbose: int) -> None:
     """Learn and score the sets that are not yet in the results."""
-    done = latest(path, "dataset")
     paper = paper_values()
-    X = fetch_debd("nltcs").train[:300]
-    small = partial(bc.EMCNetBD, (2, 3), random_state=0, max_iter=2, patience=1)
-    warm_up([small], [X], X_valid=X[:50])
-    for name in names:
-        if name in done and not force:
-            print(f"{name}: there already")
-            continue
-        data = fetch_debd(name)
-        train, valid = data.train[:rows], data.valid[:rows]
-        model = bc.EMCNetBD(random_state=0, verbose=verbose)
-        start = time.perf_counter()
-        model.fit(train, X_valid=valid)
-        seconds = time.perf_counter() - start
-        value = model.score(data.test)
-        scores = model.validation_scores_
-        append(path, FIT_FIELDS, {
-            "dataset": name,
-            "rows": len(train) + len(valid),
-            "columns": train.shape[1],
-            "starts": model.n_init,
-            "components": model.n_components_,
-            "chosen": max(scores, key=lambda k: scores[k]),
-            "iterations": model.n_iter_,
-            "converged": model.converged_,
-            "parameters": model.n_parameters_,
-            "test_ll": f"{value:.4f}",
-            "paper": paper[name],
-            "difference_percent": f"{100 * (value - paper[name]) / abs(paper[name]):.3f}",
-            "seconds": f"{seconds:.2f}",
-            "validation": " ".join(f"{k}:{v:.4f}" for k, v in scores.items()),
-        })  # fmt: skip
-        print(f"{name}: {value:.4f} (paper {paper[name]}) in {seconds:.1f} s", flush=True)
+    with open_csv(path, FIT_FIELDS, "dataset") as store:
+        todo = store.missing(names, force=force)
+        print(f"{len(names) - len(todo)} of {len(names)} sets are there already")
+        if todo:
+            X = fetch_debd("nltcs").train[:300]
+            small = partial(bc.EMCNetBD, (2, 3), random_state=0, max_iter=2, patience=1)
+            warm_up([small], [X], X_valid=X[:50])
+        for name in todo:
+            store.append(measure_fit(name, paper[name], rows, verbose))
+            row = store.records[name]
+            said = "{dataset}: {test_ll} (paper {paper}) in {seconds} s"
+            print(said.format(**row), flush=True)
+
+
+def measure_fit(name: str, paper: float, rows: int | None, verbose: int) -> Row:
+    """Learn and score one set."""
+    data = fetch_debd(name)
+    train, valid = data.train[:rows], data.valid[:rows]
+    model = bc.EMCNetBD(random_state=0, verbose=verbose)
+    start = time.perf_counter()
+    model.fit(train, X_valid=valid)
+    seconds = time.perf_counter() - start
+    value = model.score(data.test)
+    scores = model.validation_scores_
+    return {
+        "dataset": name,
+        "rows": str(len(train) + len(valid)),
+        "columns": str(train.shape[1]),
+        "starts": str(model.n_init),
+        "components": str(model.n_components_),
+        "chosen": str(max(scores, key=lambda k: scores[k])),
+        "iterations": str(model.n_iter_),
+        "converged": str(model.converged_),
+        "parameters": str(model.n_parameters_),
+        "test_ll": f"{value:.4f}",
+        "paper": str(paper),
+        "difference_percent": f"{100 * (value - paper) / abs(paper):.3f}",
+        "seconds": f"{seconds:.2f}",
+        "validation": " ".join(f"{k}:{v:.4f}" for k, v in scores.items()),
+    }
 
 
 def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> None:
     """Time as many components and iterations as the authors' program was timed with."""
+<<<<<<< HEAD
     done = latest(path, "dataset")
     for name in names:
         if name not in AUTHORS or (name in done and not force):
@@ -158,6 +166,52 @@ def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> Non
             "load": load(),
         })  # fmt: skip
         print(f"{name}: {best:.3f} s, {theirs.seconds / best:.0f} times as fast", flush=True)
+=======
+    with open_csv(path, SPEED_FIELDS, "dataset") as store:
+        for name in store.missing((name for name in names if name in AUTHORS), force=force):
+            store.append(measure_speed(name, rows))
+            print("{dataset}: {seconds} s, {ratio} times as fast".format(**store.records[name]))
+
+
+def measure_speed(name: str, rows: int | None) -> Row:
+    """Time one set."""
+    theirs = AUTHORS[name]
+    data = fetch_debd(name)
+    X = np.ascontiguousarray(learning_rows(data)[:rows])
+    domains = Domains.binary(X.shape[1])
+    job = bc.CutsetMixture(theirs.components)._job()
+    labels = KMeansStart(X, domains.n_states, theirs.components).labels(theirs.components, 0)
+    best = first = bound = processor = np.inf
+    for repetition in range(REPETITIONS + 1):  # the first one compiles
+        start, cpu = time.perf_counter(), time.process_time()
+        em = job(X, domains)
+        circuit = em.start(labels)
+        started = time.perf_counter()
+        # Components of the clusters, as many E- and M-steps as asked for, and an E-step for the
+        # likelihood of the last mixture.
+        *_, last = islice(em.run(circuit), theirs.iterations + 1)
+        end = time.perf_counter()
+        if repetition and end - start < best:
+            best, first, bound = end - start, started - start, last.lower_bound
+            processor = time.process_time() - cpu
+    start = time.perf_counter()
+    responsibilities(last.circuit, X, em.n_jobs)
+    e_step = (time.perf_counter() - start) * (theirs.iterations + 1)
+    return {
+        "dataset": name,
+        "components": str(theirs.components),
+        "iterations": str(theirs.iterations),
+        "first_s": f"{first:.4f}",
+        "e_step_s": f"{e_step:.4f}",
+        "m_step_s": f"{best - first - e_step:.4f}",
+        "seconds": f"{best:.4f}",
+        "cpu_s": f"{processor:.4f}",
+        "authors_s": str(theirs.seconds),
+        "ratio": f"{theirs.seconds / best:.1f}",
+        "lower_bound": f"{bound:.4f}",
+        "load": load(),
+    }
+>>>>>>> around
 
 
 def fit_table(path: Path) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -31,6 +30,8 @@ from numpy.typing import NDArray
 
 import bayescut as bc
 from _results import HERE, RESULTS, learning_rows, read_csv, warm_up, write_csv
+from bayescut._text import print_table
+from bayescut.bench import environment
 from bayescut.datasets import DEBD_NAMES, fetch_debd, load_binary_digits
 
 LEARNERS = ("CNetBD", "CNetBIC")
@@ -229,22 +230,11 @@ def start_up(repeat: int) -> list[tuple[str, Seconds]]:
 # ---------------------------------------------------------------- tables
 
 
-def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Print columns of text, flush left where the heading starts with a blank."""
-    widths = [max(map(len, column)) for column in zip(headings, *lines, strict=True)]
-    for line in (headings, *lines):
-        cells = (
-            cell.strip().ljust(width) if heading.startswith(" ") else cell.rjust(width)
-            for cell, width, heading in zip(line, widths, headings, strict=True)
-        )
-        print("  ".join(cells).rstrip())
-
-
 def print_parity(runs: Sequence[Run]) -> None:
     """Print whether circuits are the published ones."""
     headings = (
-        " data set", " learner", "parameters", "paper", "cuts", "authors", "test LL", "paper",
-        "authors", "ours − authors", " parity",
+        "data set", "learner", "parameters", "paper", "cuts", "authors", "test LL", "paper",
+        "authors", "ours − authors", "parity",
     )  # fmt: skip
     print("\nParity: parameters with the paper, test log-likelihood with the authors' learner\n")
     lines = [
@@ -256,7 +246,7 @@ def print_parity(runs: Sequence[Run]) -> None:
         )
         for run in runs
     ]  # fmt: skip
-    print_table(headings, lines)
+    print_table(headings, lines, left=(0, 1, 10))
     equal = sum(run.parity == "equal" for run in runs)
     print(f"\n{equal} of {len(runs)} circuits are the published ones.")
 
@@ -265,7 +255,7 @@ def print_times(runs: Sequence[Run]) -> None:
     """Print seconds and ratios, then what they come to for each learner."""
     print("\nSeconds of fit, kernels warm; ratio: the paper's seconds over our best\n")
     headings = (
-        " data set", " learner", "rows", "columns", "best", "median", "paper", "authors", "ratio"
+        "data set", "learner", "rows", "columns", "best", "median", "paper", "authors", "ratio"
     )  # fmt: skip
     lines = [
         (
@@ -275,7 +265,7 @@ def print_times(runs: Sequence[Run]) -> None:
         )
         for run in runs
     ]  # fmt: skip
-    print_table(headings, lines)
+    print_table(headings, lines, left=(0, 1))
     print()
     for learner in dict.fromkeys(run.learner for run in runs):
         print(summary([run for run in runs if run.learner == learner]))
@@ -300,18 +290,9 @@ def summary(runs: Sequence[Run]) -> str:
 
 def machine() -> str:
     """Name what the times were taken on."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].split(":", 1)[1].strip() if names else model
-    import numba
-
-    return (
-        f"{model}, {cores} cores, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"numba {numba.__version__}, bayescut {bc.__version__}"
-    )
+    found = environment()
+    versions = ", ".join(f"{name} {found[name]}" for name in ("numpy", "numba", "bayescut"))
+    return f"{found['cpu']}, {found['cores']} cores, Python {found['python']}, {versions}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -342,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nSeconds a new process needs (CNetBD on nltcs)\n")
         times = start_up(options.repeat)
         lines = [(what, f"{clock:.4f}", f"{cpu:.4f}") for what, (clock, cpu) in times]
-        print_table((" what", "seconds", "of the processor"), lines)
+        print_table(("what", "seconds", "of the processor"), lines)
         headings = ["what", "seconds", "processor_seconds"]
         path = options.output / "start_up.csv"
         write_csv(path, headings, (dict(zip(headings, line, strict=True)) for line in lines))

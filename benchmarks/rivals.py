@@ -5,7 +5,7 @@
     python benchmarks/rivals.py --learners               # only the table of what has been run
 
 Training and validation rows are stacked, as in the paper (Yang, Gala, Peharz, AISTATS 2023), whose
-values stand in ``bayescut.bench.reference``. CNet and DCSN agree if their test log-likelihood lies
+values stand in ``reference/``. CNet and DCSN agree if their test log-likelihood lies
 within 1 % of the published one; XCNet if the mean of ten seeds lies within two standard deviations
 of a run. Seconds are of one `fit` with warm kernels: the best of three (CNet), the mean of ten
 seeds (XCNet), one (DCSN). Processor seconds (of all threads together) are what the clock would
@@ -36,10 +36,11 @@ import bayescut as bc
 from _results import (
     REFERENCE,
     RESULTS,
-    append,
+    Row,
     latest,
     learning_rows,
     markdown,
+    open_csv,
     publish,
     read_csv,
     warm_up,
@@ -71,7 +72,7 @@ def learners_of(name: str) -> list[bc.CNet | bc.XCNet | bc.DCSN]:
     return [bc.CNet() for _ in range(3)] if name == "CNet" else [bc.DCSN()]
 
 
-def measure(name: str, dataset: str, sizes: bool) -> dict[str, object]:
+def measure(name: str, dataset: str, sizes: bool) -> Row:
     """Learn and score one cell."""
     data = fetch_debd(dataset)
     X = learning_rows(data)
@@ -94,18 +95,18 @@ def measure(name: str, dataset: str, sizes: bool) -> dict[str, object]:
     mean = float(np.mean(scores))
     sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
     parameters = float(np.mean([model.n_parameters_ for model in kept]))
-    as_published: object = f"{parameters:.10g}"
+    as_published = f"{parameters:.10g}"
     if name == "DCSN":
         part = bc.DCSN().fit(data.train) if sizes else None
-        as_published = "" if part is None else part.n_parameters_ - part.n_cuts_ - 4
+        as_published = "" if part is None else str(part.n_parameters_ - part.n_cuts_ - 4)
     paper_ll = published("log_likelihood")[dataset, name]
     tolerance = 2.0 * sd if random else 0.01 * abs(paper_ll)
     paper_seconds = published("learning_time")[dataset, name]
     return {
         "dataset": dataset,
         "learner": name,
-        "rows": len(X),
-        "columns": X.shape[1],
+        "rows": str(len(X)),
+        "columns": str(X.shape[1]),
         "test_ll": f"{mean:.4f}",
         "test_ll_sd": f"{sd:.4f}" if random else "",
         "paper_test_ll": f"{paper_ll:.3f}",
@@ -167,6 +168,19 @@ def table(path: Path) -> str:
     return "\n".join(lines)
 
 
+def run(cells: Sequence[tuple[str, str]], args: argparse.Namespace) -> None:
+    """Learn and score what is not yet in the results."""
+    with open_csv(args.results, FIELDS, "dataset", "learner") as store:
+        todo = store.missing(cells, force=args.force)
+        if todo:
+            tables = [fetch_debd("nltcs").train[:2000], fetch_debd("dna").train[:600]]
+            warm_up([lambda name=name: learners_of(name)[0] for name in PUBLISHED], tables)
+        for dataset, name in todo:
+            row = measure(name, dataset, not args.skip_sizes)
+            store.append(row)
+            print(", ".join(f"{key} {value}" for key, value in row.items() if value != ""))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -176,17 +190,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="run again what is there")
     parser.add_argument("--results", type=Path, default=RESULTS / "rivals.csv")
     args = parser.parse_args(argv)
-    done = latest(args.results, "dataset", "learner")
-    if args.learners:
-        tables = [fetch_debd("nltcs").train[:2000], fetch_debd("dna").train[:600]]
-        warm_up([lambda name=name: learners_of(name)[0] for name in PUBLISHED], tables)
-    for name in args.learners:
-        for dataset in args.sets:
-            if (dataset, name) in done and not args.force:
-                continue
-            row = measure(name, dataset, not args.skip_sizes)
-            append(args.results, FIELDS, row)
-            print(", ".join(f"{key} {value}" for key, value in row.items() if value != ""))
+    cells = [(dataset, name) for name in args.learners for dataset in args.sets]
+    if cells:
+        run(cells, args)
     publish(args.results.with_suffix(".md"), table(args.results))
     return 0
 

@@ -7,17 +7,14 @@ Every size is learned by CNetBD in a process of its own. Its table (uint8) is dr
 and in place, from a fixed cutset network: some cuts over trees that differ. So there is something
 to find, and it is the same at every size: what was found is printed first, as the number of cuts
 and the log-likelihood of fresh rows under the learned circuit and under the true one. Memory is
-that of the process before the table is made (interpreter, libraries, kernels), its peak over its
-whole life, and what `fit` added at its peak to what was there just before, which has the target.
+that of the process before the table is made (interpreter, libraries, kernels), its peak from then
+on, and what `fit` added at its peak to what was there just before, which has the target.
 The table goes to ``benchmarks/results/scale.csv``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -30,6 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _results import RESULTS, warm_up, write_csv
+from bayescut.bench._environment import peak_memory, reset_peak_memory
+from bayescut.bench._runner import call_apart
 
 BLOCK = 1 << 16  # rows drawn at a time
 DEPTH = 3  # cuts from the root of the true network to its leaves
@@ -105,18 +104,6 @@ class TrueNetwork:
         return logs
 
 
-def memory(what: str) -> int:
-    """Resident set of this process in bytes: now (``VmRSS``) or at most so far (``VmHWM``)."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Of this program alone: getrusage also remembers the process it was started from.
-        for line in status.read_text().splitlines():
-            if line.startswith(what):
-                return int(line.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def measure(n_rows: int, n_columns: int, repeat: int, jobs: int) -> dict[str, Any]:
     """Draw a table, learn from it, and look at the clock and at memory."""
     import bayescut as bc
@@ -125,19 +112,22 @@ def measure(n_rows: int, n_columns: int, repeat: int, jobs: int) -> dict[str, An
     test = np.empty((TEST_ROWS, n_columns), dtype=np.uint8)
     true_ll = float(network.draw(test, seed=1).mean())
     warm_up([partial(bc.CNetBD, n_jobs=jobs)], [test[:1000]])
-    process = memory("VmRSS")
+    reset_peak_memory()
+    process = peak_memory() or 0
 
     table = np.empty((n_rows, n_columns), dtype=np.uint8)
     start = time.perf_counter()
     network.draw(table, seed=2)
     drawing = time.perf_counter() - start
-    before = memory("VmRSS")
+    drawn = peak_memory() or 0
+    reset_peak_memory()
+    before = peak_memory() or 0
     seconds = []
     for _ in range(repeat):
         start = time.perf_counter()
         model = bc.CNetBD(n_jobs=jobs).fit(table)
         seconds.append(time.perf_counter() - start)
-    peak = memory("VmHWM")
+    peak = peak_memory() or 0
     return {
         "rows": n_rows,
         "columns": n_columns,
@@ -150,22 +140,18 @@ def measure(n_rows: int, n_columns: int, repeat: int, jobs: int) -> dict[str, An
         "drawing_seconds": round(drawing, 1),
         "table_mb": round(table.nbytes / MB, 1),
         "process_mb": round(process / MB, 1),
-        "peak_mb": round(peak / MB, 1),
+        "peak_mb": round(max(drawn, peak) / MB, 1),
         "fit_mb": round((peak - before) / MB, 1),
         "allowed_mb": round(0.4 * table.nbytes / MB + 200, 1),
     }
 
 
-def in_new_process(n_rows: int, options: argparse.Namespace) -> dict[str, Any]:
+def in_new_process(**settings: int) -> dict[str, Any]:
     """Run `measure` in a process of its own."""
-    settings = ["--columns", options.columns, "--repeat", options.repeat, "--jobs", options.jobs]
-    done = subprocess.run(
-        [sys.executable, __file__, "--alone", *map(str, ["--rows", n_rows, *settings])],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    answer = call_apart("scale:measure", settings)
+    if answer["status"] != "ok":
+        raise SystemExit(f"{answer['error']}\n{answer.get('detail', '')}")
+    return dict(answer["value"])
 
 
 def report(results: Sequence[dict[str, Any]]) -> None:
@@ -203,18 +189,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=2, help="fits of each size, at least 1")
     parser.add_argument("--jobs", type=int, default=-1, help="threads of a fit, -1: all cores")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the CSV")
-    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.columns <= DEPTH or options.repeat < 1 or min(options.rows) < 1:
         parser.error(f"needs more than {DEPTH} columns, a row and a repetition")
-    if options.alone:
-        [n_rows] = options.rows
-        print(json.dumps(measure(n_rows, options.columns, options.repeat, options.jobs)))
-        return 0
     results = []
     for n_rows in options.rows:
         print(f"{n_rows:,} rows ...", file=sys.stderr, flush=True)
-        results.append(in_new_process(n_rows, options))
+        results.append(
+            in_new_process(
+                n_rows=n_rows,
+                n_columns=options.columns,
+                repeat=options.repeat,
+                jobs=options.jobs,
+            )
+        )
     report(results)
     path = options.output / "scale.csv"
     write_csv(path, list(results[0]), results)

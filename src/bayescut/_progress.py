@@ -1,65 +1,136 @@
-"""Progress bars: rich if it is installed, one line on standard error if not, quiet by default."""
+"""The progress bar: rich if it is installed, now and then a line if not, nothing by default."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Protocol
 
-Advance = Callable[[float], None]
+__all__ = ["Advance", "progress", "screen"]
+
+# Seconds between two lines where there is no bar: short work stays quiet.
+_LINE_SECONDS = 5.0
+
+# The bars on the screen: only one can be drawn, so that work within work becomes a line of it.
+_shown: list[Any] = []
+
+
+class Advance(Protocol):
+    """To be told what was just done, and what is going on now."""
+
+    def __call__(self, amount: float = 0.0, description: str | None = None) -> None:
+        """Take in ``amount`` units of finished work and a new description."""
+
+
+def screen() -> Any:
+    """Return the console of the bar on the screen, None if there is none."""
+    return _shown[-1].console if _shown else None
 
 
 @contextmanager
-def progress(description: str, total: float, verbose: int) -> Iterator[Advance]:
-    """Show the progress of something with ``total`` units of work.
+def progress(
+    description: str, total: float | None, verbose: int = 1, *, transient: bool = False
+) -> Iterator[Advance]:
+    """Show on standard error how something gets on.
 
     Parameters
     ----------
     description : str
         What is going on.
-    total : float
-        Units of work in all.
-    verbose : int
+    total : float or None
+        Units of work in all; None if nobody knows.
+    verbose : int, default=1
         Nothing is shown at 0.
+    transient : bool, default=False
+        Whether the bar disappears when it is done.
 
     Yields
     ------
-    callable
-        To be told how many units were just done.
+    Advance
+        ``advance(amount)`` says how many units were just done, ``advance(description=...)`` what
+        is going on now.
+
+    Examples
+    --------
+    >>> from bayescut._progress import progress
+    >>> with progress("counting", 3, verbose=0) as advance:
+    ...     for _ in range(3):
+    ...         advance(1)
     """
-    if not verbose:
-        yield lambda amount: None
+    if verbose <= 0:
+        yield _nothing
         return
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
     except ImportError:
-        yield from _plain(description, total)
+        yield _Lines(description, total)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    if _shown:
+        bar = _shown[-1]
         task = bar.add_task(description, total=total)
-        yield lambda amount: bar.advance(task, amount)
+        try:
+            yield _updater(bar, task)
+        finally:
+            bar.remove_task(task)
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=transient,
+        # Standard output keeps to itself: it may be a file, and what rich redirects goes to the
+        # screen.
+        redirect_stdout=False,
+    )
+    with bar:
+        task = bar.add_task(description, total=total)
+        _shown.append(bar)
+        try:
+            yield _updater(bar, task)
+        finally:
+            _shown.remove(bar)
 
 
-def _plain(description: str, total: float) -> Iterator[Advance]:
-    done = 0.0
-    start = last = time.monotonic()
+def _nothing(amount: float = 0.0, description: str | None = None) -> None:
+    pass
 
-    def advance(amount: float) -> None:
-        nonlocal done, last
-        done += amount
+
+def _updater(bar: Any, task: Any) -> Advance:
+    def advance(amount: float = 0.0, description: str | None = None) -> None:
+        bar.update(task, advance=amount, description=description)
+
+    return advance
+
+
+class _Lines:
+    """Lines for those without rich."""
+
+    def __init__(self, description: str, total: float | None) -> None:
+        self.description = description
+        self.total = total
+        self.done = 0.0
+        self.start = self.last = time.monotonic()
+
+    def __call__(self, amount: float = 0.0, description: str | None = None) -> None:
+        self.done += amount
+        if description is not None:
+            self.description = description
         now = time.monotonic()
-        if now - last >= 1.0:
-            last = now
-            share = done / total if total else 1.0
-            print(f"{description}: {share:4.0%}, {now - start:.0f} s", file=sys.stderr)
-
-    yield advance
-    print(f"{description}: done in {time.monotonic() - start:.1f} s", file=sys.stderr)
+        if now - self.last < _LINE_SECONDS:
+            return
+        self.last = now
+        share = f"{self.done / self.total:4.0%}, " if self.total else ""
+        print(f"{self.description}: {share}{now - self.start:.0f} s", file=sys.stderr)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from typing import Any
 import numpy as np
 
 import bayescut as bc
+from bayescut._progress import progress
+from bayescut._text import print_table
 from bayescut.datasets import Dataset, load_binary_digits
 from bayescut.plots import half_masks, image_panels, inpainting_panels, sample_panels
 
@@ -34,8 +35,6 @@ LEARNERS: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("EMCNetBD", lambda: bc.EMCNetBD(n_components=10, random_state=0)),
     ("CutsetEnsemble", lambda: bc.CutsetEnsemble(n_chains=5, n_bags=8, random_state=0)),
 )
-
-Step = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,95 +67,7 @@ NOTE = (
 )
 
 
-class PlainScreen:
-    """Output without rich: lines."""
-
-    hint: str | None = "For a progress bar and a nicer table: pip install 'bayescut[cli]'"
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        print(text, flush=True)
-
-    @contextmanager
-    def steps(self, total: int) -> Iterator[Step]:
-        """Count the steps of the work as they begin."""
-        done = 0
-
-        def step(what: str) -> None:
-            nonlocal done
-            done += 1
-            self.say(f"[{done}/{total}] {what}")
-
-        yield step
-
-    def table(self, title: str, lines: Sequence[Sequence[str]]) -> None:
-        """Print a table whose first column is text and whose others are numbers."""
-        widths = [max(map(len, column)) for column in zip(HEADINGS, *lines, strict=True)]
-        self.say(f"\n{title}")
-        for line in (HEADINGS, *lines):
-            first, *rest = (
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            )
-            self.say("  ".join([first, *rest]))
-
-
-class RichScreen(PlainScreen):
-    """Output with rich: a progress bar and a framed table."""
-
-    hint = None
-
-    def __init__(self) -> None:
-        from rich.console import Console
-
-        self.console = Console(highlight=False)
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        self.console.print(text, markup=False, soft_wrap=True)
-
-    @contextmanager
-    def steps(self, total: int) -> Iterator[Step]:
-        """Show a bar that moves on with every step."""
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (
-            SpinnerColumn(),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}"),
-        )
-        with Progress(*columns, console=self.console) as bar:
-            task = bar.add_task("", total=total)
-            begun = 0
-
-            def step(what: str) -> None:
-                nonlocal begun
-                bar.update(task, description=what, completed=begun)
-                begun += 1
-
-            yield step
-            bar.update(task, description="done", completed=total)
-
-    def table(self, title: str, lines: Sequence[Sequence[str]]) -> None:
-        """Print a table whose first column is text and whose others are numbers."""
-        from rich.table import Table
-
-        table = Table(title=title, title_justify="left")
-        for i, heading in enumerate(HEADINGS):
-            table.add_column(heading, justify="left" if i == 0 else "right")
-        for line in lines:
-            table.add_row(*line)
-        self.console.print(table)
-
-
-def screen() -> PlainScreen:
-    """Return where to print: with rich if it is installed."""
-    try:
-        return RichScreen()
-    except ImportError:
-        return PlainScreen()
+HINT = "For a progress bar and a nicer table: pip install 'bayescut[cli]'"
 
 
 def warm_up(make: Callable[[], Any], rows: np.ndarray) -> None:
@@ -176,7 +87,7 @@ def learn(name: str, make: Callable[[], Any], X: np.ndarray, test: np.ndarray) -
     return Result(name, model, model.score(test), model.n_parameters_, seconds, score)
 
 
-def run(output: Path, *, seed: int = 0, out: PlainScreen | None = None) -> list[Result]:
+def run(output: Path, *, seed: int = 0) -> list[Result]:
     """Run the demo.
 
     Parameters
@@ -185,47 +96,51 @@ def run(output: Path, *, seed: int = 0, out: PlainScreen | None = None) -> list[
         Folder for the pictures; made if it does not exist.
     seed : int
         Seed of the draws.
-    out : PlainScreen, optional
-        Where to print.
 
     Returns
     -------
     list of Result
         One for every learner.
     """
-    out = screen() if out is None else out
     data: Dataset = load_binary_digits()
     X = np.vstack([data.train, data.valid])
-    out.say(
+    say(
         f"Binary digits: {len(X):,} rows to learn from, {len(data.test):,} to test, "
         f"{X.shape[1]} pixels."
     )
-    out.say(
+    say(
         "The first run on a machine compiles the kernels, which takes about a minute; "
         "later runs find them in the cache."
     )
-    with out.steps(2 * len(LEARNERS)) as step:
+    with progress("", 2 * len(LEARNERS), transient=True) as advance:
         start = time.perf_counter()
         for name, make in LEARNERS:
-            step(f"{name}: compiling kernels or reading them from the cache")
+            advance(description=f"{name}: compiling kernels or reading them from the cache")
             warm_up(make, X[:64])
+            advance(1)
         warm = time.perf_counter() - start
         results = []
         for name, make in LEARNERS:
-            step(f"{name}: learning")
+            advance(description=f"{name}: learning")
             results.append(learn(name, make, X, data.test))
-    out.say(f"Kernels were ready after {warm:.1f} s, which the table leaves out.")
-    out.table("Density of binary digits", [result.cells() for result in results])
-    out.say(NOTE)
-    draw(results, data.test, output, seed, out)
-    if out.hint:
-        out.say(out.hint)
+            advance(1)
+    say(f"Kernels were ready after {warm:.1f} s, which the table leaves out.\n")
+    print_table(HEADINGS, [result.cells() for result in results], title="Density of binary digits")
+    say(f"\n{NOTE}")
+    draw(results, data.test, output, seed)
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        say(HINT)
     return results
 
 
-def draw(
-    results: Sequence[Result], test: np.ndarray, output: Path, seed: int, out: PlainScreen
-) -> None:
+def say(text: str) -> None:
+    """Print a line."""
+    print(text, flush=True)
+
+
+def draw(results: Sequence[Result], test: np.ndarray, output: Path, seed: int) -> None:
     """Write the pictures, or say what they need."""
     models = {result.name: result.model for result in results}
     panels = sample_panels(models, test[:SAMPLES], random_state=seed)
@@ -243,13 +158,13 @@ def draw(
                 image_panels(panels, SHAPE, n_columns=INPAINTED // 2, across=2),
             )
     except ImportError:
-        out.say("No pictures without matplotlib: pip install 'bayescut[plot]'")
+        say("No pictures without matplotlib: pip install 'bayescut[plot]'")
         return
     output.mkdir(parents=True, exist_ok=True)
     for name, (what, figure) in figures.items():
         path = output / name
         figure.savefig(path)
-        out.say(f"{path}: {what}")
+        say(f"{path}: {what}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from tests.bench.tiny import DATA
 
 from bayescut.bench import BenchError, Result, _runner, environment, read_results, run
 from bayescut.bench._cell import measure
-from bayescut.bench._runner import run_cell
+from bayescut.bench._runner import call_apart, run_cell
 from bayescut.bench._store import Key
 
 TINY = "tests.bench.tiny"
@@ -23,13 +23,12 @@ TINY = "tests.bench.tiny"
 
 def test_a_cell_measures() -> None:
     fields = measure(f"{TINY}:Uniform", DATA, 1, "train+valid")
-    assert fields["status"] == "ok"
     assert fields["test_log_likelihood"] == pytest.approx(1 - 3 * np.log(2))
     assert (fields["n_rows"], fields["n_test_rows"], fields["n_columns"]) == (40, 20, 3)
     assert fields["n_parameters"] == 6
     assert fields["valid_log_likelihood"] is None
     assert fields["warmed_up"] is True
-    assert fields["fit_seconds"] >= 0
+    assert 0 < fields["fit_seconds"] < 60 and 0 < fields["score_seconds"] < 60
     assert fields["peak_memory_bytes"] >= fields["base_memory_bytes"] > 2**20
 
 
@@ -81,6 +80,18 @@ def test_cells_that_take_too_long_are_stopped(tmp_path: Path) -> None:
     result = run_cell((learner, DATA, None, "train+valid"), time_limit=0.05)
     assert (result.status, result.time_limit) == ("timeout", 0.05)
     assert result.error == "stopped after 0.05 s"
+
+
+def test_any_function_can_be_called_apart() -> None:
+    answer = call_apart("tests.bench.tiny:process", {"square": 3})
+    assert answer["status"] == "ok"
+    assert answer["value"]["nine"] == 9
+    assert answer["value"]["pid"] != os.getpid()
+    answer = call_apart("tests.bench.tiny:process", {"square": "three"})
+    assert (answer["status"], "Traceback" in answer["detail"]) == ("failed", True)
+    assert "TypeError" in answer["error"]
+    assert call_apart("tests.bench.tiny:nothing", {})["status"] == "failed"
+    assert len(call_apart("tests.bench.tiny:long_answer", {"n": 10**6})["value"]) == 10**6
 
 
 class FakeCells:

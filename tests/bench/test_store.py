@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bayescut.bench import BenchError, Result, read_results
-from bayescut.bench._store import ResultsFile
+from bayescut.bench._store import Results, Store
 
 
 def result(dataset: str = "dna", value: float = -1.5, **more: object) -> Result:
@@ -17,7 +17,7 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.jsonl"
     first = result(environment={"cores": 2}, n_parameters=3)
     second = Result("A(x='é')", "b", 4, "train", "failed", error="line", detail="one\ntwo")
-    with ResultsFile(path) as store:
+    with Store(path, Results()) as store:
         store.append(first)
         store.append(second)
     assert read_results(path) == [first, second]
@@ -33,7 +33,7 @@ def test_numbers_that_are_not_finite(tmp_path: Path) -> None:
 
 def test_the_latest_result_of_a_cell_counts(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    with ResultsFile(path) as store:
+    with Store(path, Results()) as store:
         for value in (-1.0, -2.0):
             store.append(result(value=value))
     assert [r.test_log_likelihood for r in read_results(path)] == [-2.0]
@@ -45,7 +45,7 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path: Path, kept: int) 
     whole, torn = result("dna").to_json() + "\n", result("nltcs").to_json()
     path.write_text(whole + torn[:kept], encoding="utf-8")
     assert read_results(path) == [result("dna")]
-    with ResultsFile(path) as store:
+    with Store(path, Results()) as store:
         store.append(result("book"))
     assert read_results(path) == [result("dna"), result("book")]
 
@@ -53,7 +53,7 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path: Path, kept: int) 
 def test_a_whole_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text(result("dna").to_json(), encoding="utf-8")
-    with ResultsFile(path) as store:
+    with Store(path, Results()) as store:
         store.append(result("book"))
     assert read_results(path) == [result("dna"), result("book")]
 
@@ -75,7 +75,7 @@ def test_fields_of_newer_versions_are_passed_over() -> None:
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
     path = tmp_path / "results.jsonl"
-    with ResultsFile(path), pytest.raises(BenchError, match="Another run"):
-        ResultsFile(path)
-    with ResultsFile(path):
+    with Store(path, Results()), pytest.raises(BenchError, match="Another run"):
+        Store(path, Results())
+    with Store(path, Results()):
         pass

@@ -31,6 +31,17 @@ def unavailable() -> Dataset:
     raise DatasetError("the library is closed")
 
 
+def process(square: int) -> dict[str, int]:
+    """Say who is working."""
+    print("working")
+    return {"pid": os.getpid(), "nine": square * square}
+
+
+def long_answer(n: int) -> str:
+    """Return more than a pipe holds."""
+    return "x" * n
+
+
 class Uniform:
     """Every row has the same probability; ``shift`` makes results differ."""
 

@@ -4,9 +4,10 @@ import csv
 
 import numpy as np
 import pytest
+from tests.published import at_hand
 
 import bayescut as bc
-from bayescut.datasets import DEBD_NAMES, fetch_binary_mnist, fetch_debd
+from bayescut.datasets import DEBD_NAMES
 
 
 @pytest.fixture(scope="module")
@@ -18,13 +19,6 @@ def em_mixtures(load):
 def binary_mnist(load):
     pytest.importorskip("matplotlib")
     return load("binary_mnist")
-
-
-def at_hand(fetch, *names):
-    try:
-        return fetch(*names, download=False)
-    except OSError:
-        pytest.skip("the data sets are not at hand")
 
 
 def read(path):
@@ -39,7 +33,7 @@ def test_order_of_the_sets(em_mixtures):
 
 
 def test_fit_one_set_once(em_mixtures, tmp_path, capsys, monkeypatch):
-    test = at_hand(fetch_debd, "nltcs").test
+    test = at_hand("nltcs").test
     arguments = ["fit", "--sets", "nltcs", "--rows", "400", "--results", str(tmp_path)]
     seen = []
     score = bc.EMCNetBD.score
@@ -59,7 +53,7 @@ def test_fit_one_set_once(em_mixtures, tmp_path, capsys, monkeypatch):
 
 
 def test_speed_of_one_set(em_mixtures, tmp_path, monkeypatch):
-    at_hand(fetch_debd, "nltcs")
+    at_hand("nltcs")
     monkeypatch.setattr(em_mixtures, "REPETITIONS", 1)
     em_mixtures.main(["speed", "--sets", "nltcs", "--rows", "500", "--results", str(tmp_path)])
     (line,) = read(tmp_path / "em_speed.csv")
@@ -71,7 +65,7 @@ def test_speed_of_one_set(em_mixtures, tmp_path, monkeypatch):
 
 
 def test_mnist_in_small(binary_mnist, tmp_path, capsys):
-    at_hand(fetch_binary_mnist)
+    at_hand("binarized_mnist")
     arguments = ["--small", "--rows", "60", "--results", str(tmp_path)]
     arguments += ["--models", "CNetBD", "EM-3"]
     binary_mnist.main(arguments)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bayescut.bench import BenchError
 from bayescut.datasets import load_binary_digits
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -56,40 +57,82 @@ def test_last_line_counts_in_a_page(load, folder):
     beyond = load("beyond")
     path = folder / "beyond.csv"
     row = beyond.latest(path, "dataset", "learner")["nltcs", "CutsetNetwork"]
-    beyond.append(path, beyond.FIELDS, row | {"parameters": 1234567})
+    assert "1234567" not in beyond.table(path)
+    with beyond.open_csv(path, beyond.FIELDS, "dataset", "learner") as store:
+        assert store.missing([("nltcs", "CutsetNetwork")]) == []
+        assert store.missing([("nltcs", "CutsetNetwork")], force=True) == [row_key(row)]
+        store.append(row | {"parameters": "1234567"})
     assert "1234567" in beyond.table(path)
+
+
+def row_key(row):
+    return row["dataset"], row["learner"]
+
+
+FIELDS = ["set", "learner", "value"]
 
 
 def test_lines_are_appended_at_once(results, tmp_path):
     path = tmp_path / "new" / "table.csv"
     assert results.read_csv(path) == [] and results.latest(path, "set") == {}
-    results.append(path, ["set", "learner", "value"], {"set": "a", "learner": "x", "value": 1})
-    results.append(path, ["set", "learner", "value"], {"set": "b", "learner": "x"})
-    results.append(path, ["set", "learner", "value"], {"set": "a", "learner": "x", "value": 2})
-    assert path.read_bytes() == b"set,learner,value\na,x,1\nb,x,\na,x,2\n"
+    with results.open_csv(path, FIELDS, "set", "learner") as store:
+        store.append({"set": "a", "learner": "x", "value": "1,5"})
+        assert path.read_bytes() == b'set,learner,value\na,x,"1,5"\n'
+        store.append({"set": "b", "learner": "x"})
+        store.append({"set": "a", "learner": "x", "value": "2"})
+        assert store.missing([("a", "x"), ("c", "x")]) == [("c", "x")]
+        with pytest.raises(BenchError, match="no column colour"):
+            store.append({"set": "a", "colour": "red"})
+        with pytest.raises(BenchError, match="several lines"):
+            store.append({"set": "a", "learner": "two\nlines"})
     found = results.latest(path, "set", "learner")
     assert list(found) == [("a", "x"), ("b", "x")]
     assert found["a", "x"]["value"] == "2"
     assert results.latest(path, "set")["b"]["value"] == ""
 
 
+def test_columns_keep_the_order_of_the_file_and_comments_stay(results, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("# where it is from\nvalue,set,learner\n1,a,x\n")
+    with results.open_csv(path, FIELDS, "set") as store:
+        assert store.records == {"a": {"set": "a", "learner": "x", "value": "1"}}
+        store.append({"set": "b", "learner": "y", "value": "2"})
+    assert path.read_text() == "# where it is from\nvalue,set,learner\n1,a,x\n2,b,y\n"
+    assert results.read_csv(path)[1] == {"value": "2", "set": "b", "learner": "y"}
+    with pytest.raises(BenchError, match="there is no column colour"):
+        results.open_csv(path, [*FIELDS, "colour"], "set")
+
+
+def test_a_killed_run_leaves_whole_lines(results, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("set,learner,value\na,x,1\nb,x")
+    assert list(results.latest(path, "set")) == ["a"]
+    with results.open_csv(path, FIELDS, "set") as store:
+        store.append({"set": "b", "learner": "x", "value": "2"})
+    assert path.read_text() == "set,learner,value\na,x,1\nb,x,2\n"
+
+
 def test_a_file_keeps_its_line_ends(results, tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"a\r\n1\r\n")
-    results.append(path, ["a"], {"a": 2})
+    with results.open_csv(path, ["a"], "a") as store:
+        assert list(store.records) == ["1"]
+        store.append({"a": "2"})
     assert path.read_bytes() == b"a\r\n1\r\n2\r\n"
-    results.write_csv(path, ["a"], [{"a": 3}])
-    assert path.read_bytes() == b"a\r\n3\r\n"
+
+
+def test_files_are_written_whole(results, tmp_path):
+    path = tmp_path / "deep" / "table.csv"
+    results.write_csv(path, ["a", "b"], [{"a": 3}, {"a": "x,y", "b": 1.5}])
+    assert path.read_text() == 'a,b\n3,\n"x,y",1.5\n'
+    results.publish(path.with_suffix(".md"), "page")
+    assert path.with_suffix(".md").read_text() == "page\n"
 
 
 def test_comments_are_left_out(results, tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("# where it is from\na,b\n1,2\n")
     assert results.read_csv(path) == [{"a": "1", "b": "2"}]
-
-
-def test_markdown(results):
-    assert results.markdown(["a", "b"], [["x", "1"]]) == ["| a | b |", "|---|---:|", "| x | 1 |"]
 
 
 def test_warm_up_fits_and_scores(results):

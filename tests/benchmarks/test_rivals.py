@@ -3,8 +3,9 @@
 import csv
 
 import pytest
+from tests.published import at_hand
 
-from bayescut.datasets import DEBD_NAMES, fetch_debd
+from bayescut.datasets import DEBD_NAMES
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +22,7 @@ def test_published_values_are_complete(rivals):
 
 
 def test_one_set(rivals, tmp_path, capsys):
-    try:
-        fetch_debd("nltcs", download=False), fetch_debd("dna", download=False)
-    except OSError:
-        pytest.skip("the data sets are not at hand")
+    at_hand("nltcs"), at_hand("dna")
     path = tmp_path / "rivals.csv"
     arguments = ["--sets", "nltcs", "--learners", "CNet", "DCSN", "--results", str(path)]
     assert rivals.main(arguments) == 0

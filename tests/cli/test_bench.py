@@ -35,7 +35,16 @@ def results(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         *("-d", "nltcs,dna", "-o", path, "--time-limit", 60),
     )
     lines = out.splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 6 + 3  # results as they come, then the table
+    assert lines[6].split() == [
+        "Data",
+        "set",
+        "CNetBD(ess=1,",
+        "n_candidates=3)",
+        "CNetBIC",
+        "CNetBD",
+    ]
+    assert lines[8].split() == ["dna", "-6.050", "failed", "-6.050"]
     assert lines[2] == "CNetBD nltcs: log-likelihood -6.0500, 0.020 s, 205 parameters"
     assert lines[4] == "CNetBIC dna: failed: ValueError: no"
     return path
@@ -43,52 +52,39 @@ def results(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_run_goes_on_where_it_was(command: Command, results: Path) -> None:
     again = ("bench", "run", "-l", "CNetBD", "-l", "CNetBIC", "-d", "nltcs", "-d", "dna")
-    assert command.ok(*again, "-o", results) == ""
+    table = ["Data set  CNetBD  CNetBIC", "nltcs     -6.050   -6.050", "dna       -6.050   failed"]
+    assert command.ok(*again, "-o", results).splitlines() == table
     out = command.ok(*again, "-o", results, "--retry", "--json")
     assert [json.loads(line)["learner"] for line in out.splitlines()] == ["CNetBIC"]
-    assert len(command.ok(*again, "-o", results, "--force").splitlines()) == 4
+    assert len(command.ok(*again, "-o", results, "--force").splitlines()) == 4 + 3
     assert len(read_results(results)) == 6
 
 
 def test_seeds(command: Command, results: Path) -> None:
     learner = "tests.bench.tiny:Uniform"
     out = command.ok("bench", "run", "-l", learner, "-d", "dna", "-o", results, "--seeds", "0,3-4")
-    assert [line.split(":")[1] for line in out.splitlines()] == [
+    assert [line.split(":")[1] for line in out.splitlines()[:3]] == [
         f"Uniform dna seed {seed}" for seed in (0, 3, 4)
     ]
+    assert out.splitlines()[4].split() == ["dna", "-6.050", "±", "0.000"]
     message = command.error("bench", "run", "-l", "A", "-d", "dna", "--seeds", "x", code=2)
     assert "Seeds are" in message
 
 
 def test_tables(command: Command, results: Path, tmp_path: Path) -> None:
-    text = command.ok("bench", "table", results)
-    assert text.startswith("**Mean test log-likelihood")
-    assert "CNetBD†" in text
-    assert "| failed |" in " ".join(text.split())
-    text = command.ok("bench", "table", results, "--kind", "time", "--compare", "none")
-    assert "†" not in text
-    path = tmp_path / "size.tex"
-    command.ok("bench", "table", results, "--kind", "size", "-o", path, "--compare", "CNetBD")
-    assert r"\toprule" in path.read_text(encoding="utf-8")
-    text = command.ok("bench", "table", results, "--format", "csv", "-d", "dna", "--best-known")
-    assert text.splitlines()[1].startswith("dna,")
+    lines = command.ok("bench", "table", results).splitlines()
+    assert lines[0].split()[:3] == ["Data", "set", "CNetBD(ess=1,"]
+    assert lines[2].split() == ["dna", "-6.050", "failed", "-6.050"]
+    text = command.ok("bench", "table", results, "--format", "md", "--kind", "time")
+    assert text.startswith("**Learning time") and "| failed |" in text
+    path = tmp_path / "size.csv"
+    command.ok("bench", "table", results, "--kind", "size", "-o", path, "-d", "dna")
+    assert path.read_text(encoding="utf-8").splitlines()[1] == "dna,205.0,failed,205.0"
+    command.ok("bench", "table", results, "-o", tmp_path / "page.md")
+    assert "| dna | **-6.050** | failed | **-6.050** |" in (tmp_path / "page.md").read_text()
     found = json.loads(command.ok("bench", "table", results, "--json"))
     assert found["columns"][1]["notes"] == {"dna": "failed"}
-
-
-def test_the_figure_and_the_report(command: Command, results: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "p.svg"
-    assert command.ok("bench", "plot", results, "-o", picture, "--theme", "dark") == f"{picture}\n"
-    assert "Pareto" not in command.error("bench", "plot", tmp_path / "no.jsonl")
-    folder = tmp_path / "deep" / "report"
-    out = command.ok("bench", "report", results, "-o", folder)
-    assert sorted(Path(line).name for line in out.splitlines()) == sorted(
-        [f"{kind}.{form}" for kind in ("log_likelihood", "time", "size", "memory")
-         for form in ("md", "csv", "tex")]
-        + ["pareto_light.png", "pareto_dark.png"]
-    )  # fmt: skip
-    assert all(Path(line).stat().st_size > 100 for line in out.splitlines())
+    assert "no results with protocol" in command.error("bench", "table", results, "--train-only")
 
 
 def test_bench_errors_are_one_line(command: Command, tmp_path: Path) -> None:

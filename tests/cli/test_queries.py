@@ -257,7 +257,6 @@ def test_samples_come_in_blocks(
     command: Command, model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("bayescut.cli._models.BLOCK", 7)
-    pytest.importorskip("pyarrow")
     path = tmp_path / "drawn.parquet"
     command.ok("sample", model, "-n", 20, "-o", path, "--seed", 0)
     whole = pd.read_parquet(path)

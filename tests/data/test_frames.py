@@ -62,7 +62,6 @@ def test_labels(values, dtype, labels):
 
 
 def test_arrow_strings():
-    pytest.importorskip("pyarrow")
     assert labels_of(["b", "a", None], "string[pyarrow]") == ["a", "b"]
     frame = pd.DataFrame({"a": pd.Series([3, 5, None], dtype="int64[pyarrow]")})
     domains = learn_domains(frame)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayescut.datasets import _download, _local
+from bayescut.datasets import _download
 from bayescut.datasets._manifest import MANIFEST, SPLITS, FileRecord
 
 # It stands in for the real set of this name.
@@ -122,7 +122,6 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cache = tmp_path / "cache"
     monkeypatch.setenv("BAYESCUT_CACHE", str(cache))
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(_local, "checkout_folder", lambda: None)
     monkeypatch.setattr(_download, "BACKOFF_S", 0.0)
     monkeypatch.setattr(_download, "TIMEOUT_S", 5.0)
     return cache

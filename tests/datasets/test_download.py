@@ -195,7 +195,7 @@ def test_no_progress_bar_without_rich(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
     _assert_complete(fetch_debd(NAME, verbose=1), publication)
     assert capfd.readouterr() == ("", "")
 
@@ -205,3 +205,12 @@ def test_public_address(bare_machine: Path) -> None:
         "https://raw.githubusercontent.com/UCLA-StarAI/Density-Estimation-Datasets/"
         "37d53c1a8ba488d0a39e8c64bd3387577080b143/datasets/ad/ad.test.data"
     )
+
+
+@pytest.mark.parametrize("base", ["no address", "ftp//x", "http://[::1"])
+def test_a_base_that_is_no_address(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    monkeypatch.setenv("BAYESCUT_BASE_URL", base)
+    with pytest.raises(DatasetError, match="is no address: set BAYESCUT_BASE_URL"):
+        fetch_debd(NAME)

@@ -38,9 +38,8 @@ def test_layouts(
 def test_order_of_places(
     publication: Publication, bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = [tmp_path / "named", tmp_path / "shared", bare_machine]
+    places = [tmp_path / "named", bare_machine]
     monkeypatch.setenv("BAYESCUT_DATA", str(places[0]))
-    monkeypatch.setattr(_local, "checkout_folder", lambda: places[1])
     for place in places:
         publication.write(place, gzipped=False)
     # Each damaged place is the one that answers, until it no longer has the file.
@@ -54,6 +53,12 @@ def test_order_of_places(
     with pytest.raises(DatasetError, match="download=False") as caught:
         fetch_debd(NAME, download=False)
     assert all(str(place) in str(caught.value) for place in places)
+
+
+def test_no_other_place_is_looked_in(bare_machine: Path, tmp_path: Path) -> None:
+    # The package knows nothing of folders beside a checkout: the Makefile names them.
+    assert _local.folders() == [bare_machine]
+    assert _local.folders(tmp_path) == [tmp_path]
 
 
 def test_cache_dir_takes_the_place_of_the_cache(publication: Publication, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The real files, where this machine has them beside the checkout."""
+"""The real files, where this machine has them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.published import at_hand
 
-from bayescut.datasets import DEBD_NAMES, Dataset, fetch_binary_mnist, fetch_debd
-from bayescut.datasets._local import checkout_folder
-from bayescut.datasets._manifest import MANIFEST, SPLITS
-
-SHARED = checkout_folder()
-needs_shared = pytest.mark.skipif(SHARED is None, reason="no ../shared/data beside the checkout")
-
-
-@pytest.fixture(autouse=True)
-def _only_shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("BAYESCUT_DATA", raising=False)
-    monkeypatch.setenv("BAYESCUT_CACHE", str(tmp_path))
+from bayescut.datasets import DEBD_NAMES, Dataset, _local
+from bayescut.datasets._manifest import MANIFEST, MNIST_NAME, SPLITS
+from bayescut.exceptions import DatasetError
 
 
 def _assert_as_in_manifest(data: Dataset) -> None:
@@ -38,38 +30,55 @@ def test_manifest_names_twenty_sets_and_mnist() -> None:
     assert all(len(record.sha256) == 64 for record in MANIFEST.values())
 
 
-@needs_shared
-def test_manifest_agrees_with_the_shared_one() -> None:
-    assert SHARED is not None
-    with (SHARED / "MANIFEST.csv").open(newline="") as lines:
-        shared = {(row["dataset"], row["split"]): row for row in csv.DictReader(lines)}
-    assert shared.keys() == MANIFEST.keys()
+def test_manifest_agrees_with_the_one_beside_the_files() -> None:
+    at_hand("nltcs")
+    path = next(
+        (f / "MANIFEST.csv" for f in _local.folders() if (f / "MANIFEST.csv").is_file()), None
+    )
+    if path is None:
+        pytest.skip("the folder of the data sets has no MANIFEST.csv")
+    with path.open(newline="") as lines:
+        beside = {(row["dataset"], row["split"]): row for row in csv.DictReader(lines)}
+    assert beside.keys() == MANIFEST.keys()
     for key, record in MANIFEST.items():
-        row = shared[key]
+        row = beside[key]
         assert (str(record.rows), str(record.variables)) == (row["rows"], row["variables"])
         assert record.sha256 == row["sha256"]
 
 
-@needs_shared
 @pytest.mark.parametrize("name", DEBD_NAMES)
 def test_benchmark_set(name: str) -> None:
-    data = fetch_debd(name, download=False)
+    data = at_hand(name)
     assert data.name == name
     _assert_as_in_manifest(data)
 
 
-@needs_shared
 def test_binary_mnist() -> None:
-    data = fetch_binary_mnist(download=False)
+    data = at_hand(MNIST_NAME)
     assert data.name == "binarized_mnist"
     _assert_as_in_manifest(data)
 
 
-@needs_shared
 def test_values_are_those_of_the_text() -> None:
-    import gzip
+    data = at_hand("nltcs")
+    record = MANIFEST["nltcs", "test"]
+    path = next(p for f in _local.folders() if (p := _local.find_file(f, record)))
+    naive = [[int(cell) for cell in line.split(b",")] for line in _local.read_file(path).split()]
+    np.testing.assert_array_equal(data.test, naive)
 
-    assert SHARED is not None
-    with gzip.open(SHARED / "debd" / "nltcs.test.data.gz", "rt") as lines:
-        naive = [[int(cell) for cell in line.split(",")] for line in lines]
-    np.testing.assert_array_equal(fetch_debd("nltcs", download=False).test, naive)
+
+def test_missing_files_are_no_silent_skip_in_ci(
+    monkeypatch: pytest.MonkeyPatch, bare_machine: Path
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"nltcs\.train\.data is not in"):
+        at_hand("nltcs")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="set BAYESCUT_DATA"):
+        at_hand("nltcs")
+    bare_machine.mkdir()
+    for split in SPLITS:
+        (bare_machine / f"nltcs.{split}.data").write_text("0,1\n")
+    monkeypatch.delenv("CI")
+    with pytest.raises(DatasetError, match="is not the published"):
+        at_hand("nltcs")

@@ -224,4 +224,8 @@ def test_bad_settings(model, X):
 
 def test_no_smoothing_at_all(X):
     model = CNetBIC(beta=0).fit(X)
-    assert np.isfinite(model.score(X))
+    # Tables are those of largest likelihood, less the price of their parameters.
+    price = 0.5 * np.log(len(X)) * model.n_parameters_
+    total = model.score_samples(X).sum()
+    assert model.structure_score_ == pytest.approx(total - price, rel=1e-12)
+    assert total > CNetBIC(beta=1.0).fit(X).score_samples(X).sum()

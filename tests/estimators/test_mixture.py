@@ -47,7 +47,7 @@ def test_mixtures_learn_clusters(X, assignment):
     model = quiet(n_components=3, assignment=assignment).fit(X)
     assert model.n_components_ == 3
     assert model.weights_.sum() == pytest.approx(1.0)
-    assert model.score(X) > CNetBD().fit(X).score(X) - 0.05
+    assert model.score(X) > CNetBD().fit(X).score(X) + 0.1
     proba = model.predict_proba(X)
     assert proba.shape == (600, 3)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
@@ -128,9 +128,10 @@ def test_several_starts_keep_the_best(X):
 def test_more_components_than_rows_and_equal_rows():
     X = np.array([[0, 0], [1, 1]] * 3)
     model = quiet(n_components=5).fit(X)
-    assert 1 <= model.n_components_ <= 5
-    assert np.isfinite(model.score(X))
-    assert quiet(n_components=3).fit(np.zeros((4, 2), int)).n_components_ >= 1
+    assert model.n_components_ == 2  # as many as there are different rows
+    np.testing.assert_allclose(model.weights_, [0.5, 0.5])
+    assert len(set(model.predict(X[:2]))) == 2
+    assert quiet(n_components=3).fit(np.zeros((4, 2), int)).n_components_ == 1
 
 
 def test_a_warning_says_that_em_was_cut_short(X):
@@ -192,12 +193,17 @@ def test_rows_of_no_weight_are_not_held_out(X):
     assert weighted.validation_scores_ == pytest.approx(kept.validation_scores_)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_tiny_and_huge_weights(X, scale):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = quiet(n_components=2, max_iter=2).fit(X, sample_weight=np.full(len(X), scale))
-    assert np.isfinite(model.score(X))
+def test_tiny_and_huge_weights(X):
+    """Next to no rows leave the prior, which is uniform; very many leave none of it."""
+    scores = {}
+    for scale in (1e-200, 1.0, 1e6, 1e200):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = quiet(n_components=2, max_iter=2).fit(X, sample_weight=np.full(len(X), scale))
+        scores[scale] = model.score(X)
+    assert scores[1e-200] == pytest.approx(-10 * np.log(2))
+    assert scores[1e200] == pytest.approx(scores[1e6], abs=1e-6)
+    assert scores[1e200] > scores[1.0]
 
 
 SCRIPT = """
@@ -242,9 +248,13 @@ def test_an_interrupted_run_leaves_a_usable_model(tmp_path, how):
         process.stdout.close()
     model = bc.load(path)
     X = (np.random.default_rng(0).random((3000, 30)) < 0.4).astype(np.uint8)
-    assert np.isfinite(model.score(X))
-    model.set_params(max_iter=model.n_iter_ + 1, patience=1, tol=1.0)
-    assert model.fit(X).n_iter_ >= 1
+    assert model.score(X) == pytest.approx(model.lower_bounds_[-1])
+    before, steps = list(model.lower_bounds_), model.n_iter_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.set_params(max_iter=steps + 1).fit(X)
+    assert model.n_iter_ == steps + 1
+    assert model.lower_bounds_[:-1] == before
 
 
 def test_the_papers_mixture(X):

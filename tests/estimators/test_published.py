@@ -5,9 +5,9 @@ Golden values are of the authors' own learner and of Table 4 of Yang, Gala, Peha
 
 import numpy as np
 import pytest
+from tests.published import at_hand
 
 from bayescut import CNetBD, CNetBIC
-from bayescut.datasets import fetch_debd
 
 # data set: (CNetBD parameters, test, train), (CNetBIC parameters, test, train), tolerance
 GOLDEN = {
@@ -34,10 +34,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_published_circuits(name):
-    try:
-        data = fetch_debd(name, download=False)
-    except OSError:
-        pytest.skip("the data sets are not at hand")
+    data = at_hand(name)
     bd, bic, tolerance = GOLDEN[name]
     X = np.vstack([data.train, data.valid])
     for learner, (parameters, test, train) in ((CNetBD, bd), (CNetBIC, bic)):

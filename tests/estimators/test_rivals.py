@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.published import at_hand
 
 from bayescut import DCSN, CNet, XCNet
-from bayescut.datasets import fetch_debd
 from bayescut.files import dumps, loads
 
 RIVALS = {
@@ -167,10 +167,7 @@ def test_bad_settings(model, X):
 
 
 def stacked(name):
-    try:
-        data = fetch_debd(name, download=False)
-    except OSError:
-        pytest.skip("the data sets are not at hand")
+    data = at_hand(name)
     return data, np.vstack([data.train, data.valid])
 
 

@@ -1,4 +1,3 @@
-import itertools
 import math
 
 import numpy as np
@@ -100,16 +99,40 @@ def test_junction_trees_agree_with_the_naive_twin(n, sizes, width, weighted):
 
 
 def test_a_column_may_depend_on_several_at_once():
-    codes = np.array(list(itertools.product([0, 1], repeat=2)) * 50, dtype=np.uint8)
-    codes = np.column_stack([codes, codes[:, 0]])
-    codes = np.column_stack([codes, codes[:, 1] ^ codes[:, 2]]).astype(np.uint8)
+    # Columns 0 and 1 are alike, column 2 is their conjunction but for three rows, column 3 is
+    # nobody's business.
+    counts = {
+        (0, 0, 0): 40,
+        (0, 1, 0): 12,
+        (1, 0, 0): 12,
+        (1, 1, 1): 40,
+        (1, 1, 0): 2,
+        (0, 0, 1): 1,
+    }
+    codes = np.array([(*row, i % 2) for row, n in counts.items() for i in range(n)], dtype=np.uint8)
+    sizes = [2] * 4
     leaves = JunctionLeaves(BayesDirichlet(1.0, divide=False), StructurePrior(), 2, len(codes))
-    whole = table_of(codes, [2] * 4)
+    whole = table_of(codes, sizes)
     leaf = leaves.settle(leaves.fit(whole, whole.weighty(), np.arange(4), 1.0, 4))
+    families = {
+        int(v): set(leaf.parents[leaf.parent_ptr[f] : leaf.parent_ptr[f + 1]].tolist())
+        for f, v in enumerate(leaf.columns)
+    }
+    # The three depend on each other: the last of them has both others as its parents.
+    assert sorted(len(parents) for parents in families.values()) == [0, 0, 1, 2]
+    assert families[3] == set() and not any(3 in parents for parents in families.values())
     root = Settled(n=len(codes), ess=1.0, n_choices=4, columns=np.arange(4), leaf=leaf)
     circuit = freeze_cutset(root, whole.domains)
     worlds = np.array(list(np.ndindex(2, 2, 2, 2)), dtype=np.uint8)
-    assert np.exp(circuit.log_likelihood(worlds)).sum() == pytest.approx(1.0)
+    # Posterior means of every family with a prior of one row, multiplied by hand.
+    expected = np.zeros(len(worlds))
+    for v, parents in families.items():
+        columns = [*sorted(parents), v]
+        cells = joint(codes, sizes, columns, np.ones(len(codes))) + 1.0 / 2 ** len(columns)
+        table_ = np.log(cells / cells.sum(axis=-1, keepdims=True))
+        expected += [table_[tuple(world[columns])] for world in worlds]
+    np.testing.assert_allclose(circuit.log_likelihood(worlds), expected, rtol=1e-12)
+    assert np.exp(expected).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

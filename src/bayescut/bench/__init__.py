@@ -1,12 +1,11 @@
-"""Benchmarks: learners × data sets × seeds, tables and figures beside the published numbers.
+"""Comparisons: learners, yours included, × data sets × seeds, with results that are kept.
 
 >>> from bayescut import bench
 >>> results = bench.run(["CNetBD", "CNetBIC"], ["binary_digits"], "results.jsonl")  # doctest: +SKIP
->>> print(bench.make_table(results, "time").to_markdown())  # doctest: +SKIP
+>>> bench.make_table(results, "time").print()  # doctest: +SKIP
 """
 
 from bayescut.bench._environment import environment
-from bayescut.bench._reference import Published, published
 from bayescut.bench._runner import PROTOCOLS, plan, run
 from bayescut.bench._specs import (
     BenchError,
@@ -17,15 +16,13 @@ from bayescut.bench._specs import (
     split_specs,
 )
 from bayescut.bench._store import Result, read_results
-from bayescut.bench.render import render
-from bayescut.bench.tables import KINDS, Table, make_table
+from bayescut.bench.table import KINDS, Table, make_table
 
 __all__ = [
     "KINDS",
     "PROTOCOLS",
     "BenchError",
     "Learner",
-    "Published",
     "Result",
     "Table",
     "dataset_names",
@@ -34,9 +31,7 @@ __all__ = [
     "make_table",
     "parse_learner",
     "plan",
-    "published",
     "read_results",
-    "render",
     "run",
     "split_specs",
 ]

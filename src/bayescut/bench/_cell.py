@@ -1,7 +1,8 @@
-"""One cell of a benchmark in its own process: ``python -m bayescut.bench._cell``.
+"""One cell of a benchmark, or any function, in a process of its own.
 
-The request is one line of JSON on standard input, the answer one on standard output. Standard input
-stays open as long as the runner lives: when it ends, so does this process, whatever it is doing.
+``python -m bayescut.bench._cell``: the request is one line of JSON on standard input, the answer
+one on standard output. Standard input stays open as long as the runner lives: when it ends, so does
+this process, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -34,7 +37,8 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     threading.Thread(target=_die_with_runner, daemon=True).start()
     try:
-        answer = measure(**request)
+        function = find_function(request["function"])
+        answer = {"status": "ok", "value": function(**request["arguments"])}
     except DatasetError as error:
         answer = {"status": "unavailable", "error": one_line(error)}
     except Exception as error:
@@ -42,6 +46,13 @@ def main() -> None:
         answer = {"status": "failed", "error": one_line(error)}
     with answer_to:
         answer_to.write(json.dumps(answer) + "\n")
+
+
+def find_function(name: str) -> Callable[..., Any]:
+    """Import ``package.module:function``."""
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
 
 
 def _die_with_runner() -> None:
@@ -92,7 +103,6 @@ def measure(learner: str, dataset: str, seed: int | None, protocol: str) -> dict
     with np.errstate(invalid="ignore"):  # rows of probability zero: the mean is −inf
         mean, deviation = float(rows.mean()), float(rows.std())
     return {
-        "status": "ok",
         "test_log_likelihood": _json_number(mean),
         "test_standard_error": _json_number(deviation / np.sqrt(len(rows))),
         "valid_log_likelihood": None

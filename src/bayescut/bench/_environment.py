@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from contextlib import suppress
@@ -11,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import bayescut
+from bayescut._jobs import count_jobs
 
 __all__ = ["environment", "peak_memory", "reset_peak_memory"]
 
@@ -33,7 +33,7 @@ def environment() -> dict[str, str | int | None]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": _cpu(),
-        "cores": _cores(),
+        "cores": count_jobs(-1),
     }
     for package in _PACKAGES:
         try:
@@ -41,11 +41,6 @@ def environment() -> dict[str, str | int | None]:
         except PackageNotFoundError:  # pragma: no cover - all are dependencies
             found[package] = None
     return found
-
-
-def _cores() -> int:
-    available = getattr(os, "sched_getaffinity", None)
-    return len(available(0)) if available else os.cpu_count() or 1
 
 
 def _cpu() -> str | None:

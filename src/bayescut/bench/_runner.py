@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,9 +19,9 @@ import bayescut
 from bayescut._progress import progress
 from bayescut.bench._environment import environment
 from bayescut.bench._specs import BenchError, dataset_names, parse_learner
-from bayescut.bench._store import Key, Result, ResultsFile
+from bayescut.bench._store import Key, Result, Results, Store
 
-__all__ = ["PROTOCOLS", "plan", "run"]
+__all__ = ["PROTOCOLS", "call_apart", "plan", "run", "run_cell"]
 
 PROTOCOLS = ("train+valid", "train")
 # What is kept of a failed process's standard error.
@@ -131,12 +132,12 @@ def run(
     if time_limit is not None and not time_limit > 0:
         raise BenchError(f"The time limit must be a positive number of seconds, not {time_limit}.")
     cells = plan(learners, datasets, seeds, protocol)
-    with ResultsFile(path) as store:
+    with Store(path, Results()) as store:
         finished = {"ok"} if retry else {"ok", "failed", "timeout"}
         todo = [
             cell
             for cell in cells
-            if force or cell not in store.results or store.results[cell].status not in finished
+            if force or cell not in store.records or store.records[cell].status not in finished
         ]
         with progress("benchmark", len(todo), verbose) as advance:
             for done, cell in enumerate(todo):
@@ -147,7 +148,7 @@ def run(
                 if on_result is not None:
                     on_result(result)
                 advance(1)
-        return [store.results[cell] for cell in cells]
+        return [store.records[cell] for cell in cells]
 
 
 def run_cell(cell: Key, time_limit: float | None = None) -> Result:
@@ -155,15 +156,41 @@ def run_cell(cell: Key, time_limit: float | None = None) -> Result:
     learner, dataset, seed, protocol = cell
     request = {"learner": learner, "dataset": dataset, "seed": seed, "protocol": protocol}
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    answer = call_apart("bayescut.bench._cell:measure", request, time_limit)
+    found = {**request, **answer.pop("value", {}), **answer}
+    found |= {"time_limit": time_limit, "started": started, "environment": environment()}
+    # Through the reader of results files, which turns "-inf" into a number.
+    return Result.from_json(json.dumps({"format": 1, **found}))
+
+
+def call_apart(
+    function: str, arguments: Mapping[str, Any], time_limit: float | None = None
+) -> dict[str, Any]:
+    """Call a function in a process of its own, which ends with this one.
+
+    Parameters
+    ----------
+    function : str
+        ``package.module:function``; the module has to be importable from here.
+    arguments : mapping
+        What JSON can carry.
+    time_limit : float, optional
+        Seconds after which the process is stopped.
+
+    Returns
+    -------
+    dict
+        ``status``: ``"ok"``, ``"failed"``, ``"timeout"`` or ``"unavailable"`` (a data set that
+        could not be had); ``value``: what the function returned; or ``error``, one line, and
+        ``detail``, the end of what the process said.
+    """
     with tempfile.TemporaryFile() as said:
-        answer = _ask(request, time_limit, said)
+        answer = _ask({"function": function, "arguments": dict(arguments)}, time_limit, said)
         if answer["status"] == "failed":
             said.seek(0)
             text = said.read().decode("utf-8", "replace").strip()
             answer["detail"] = text[-_DETAIL_CHARACTERS:] or None
-    # Through the reader of results files, which turns "-inf" into a number.
-    fields = {**request, **answer, "time_limit": time_limit, "started": started}
-    return Result.from_json(json.dumps({"format": 1, **fields, "environment": environment()}))
+    return answer
 
 
 def _ask(request: dict[str, Any], time_limit: float | None, said: Any) -> dict[str, Any]:
@@ -178,6 +205,10 @@ def _ask(request: dict[str, Any], time_limit: float | None, said: Any) -> dict[s
     )
     # Not communicate(): it would close standard input, whose end tells the cell to die.
     assert process.stdin is not None and process.stdout is not None
+    stream, answers = process.stdout, [b""]
+    # Read as it comes: a process with a long answer does not end before somebody takes it.
+    reader = threading.Thread(target=lambda: answers.append(stream.read()), daemon=True)
+    reader.start()
     try:
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -186,13 +217,15 @@ def _ask(request: dict[str, Any], time_limit: float | None, said: Any) -> dict[s
             process.wait(time_limit)
         except subprocess.TimeoutExpired:
             return {"status": "timeout", "error": f"stopped after {time_limit:g} s"}
+        reader.join()
         try:
-            answer = json.loads(process.stdout.read())
+            answer = json.loads(answers[-1])
         except ValueError:
             return {"status": "failed", "error": _how_it_ended(process.returncode)}
         return dict(answer)
     finally:
         _stop(process)
+        reader.join()
         process.stdout.close()
         with suppress(BrokenPipeError):
             process.stdin.close()

@@ -1,19 +1,20 @@
-"""Results files: one line of JSON for each finished cell, safe against being killed."""
+"""Files of results: one line for each record, safe against being killed."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
+from bayescut._atomic import sync_folder
 from bayescut.bench._specs import BenchError
 
-__all__ = ["Key", "Result", "ResultsFile", "latest", "read_results"]
+__all__ = ["Form", "Key", "Result", "Results", "Store", "read", "read_results"]
 
 #: What identifies a cell: learner, data set, seed (None: no randomness), protocol.
 Key = tuple[str, str, int | None, str]
@@ -128,23 +129,80 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _parse(content: bytes, path: Path) -> tuple[list[Result], int]:
-    """Return the results in a file's bytes and how many of the bytes are whole lines."""
-    results: list[Result] = []
+# ---------------------------------------------------------------------------- what a line says
+
+T = TypeVar("T")
+
+
+class Form(Protocol[T]):
+    """How records are written as lines."""
+
+    def head(self) -> str | None:
+        """Return the first line of a new file, None if it has none."""
+
+    def decode(self, line: str) -> T | None:
+        """Return the record of a line, None if it holds none; ValueError if it is damaged."""
+
+    def encode(self, record: T) -> str:
+        """Return the line of a record, without its end."""
+
+    def key(self, record: T) -> Hashable:
+        """Return what identifies a record: of records with equal keys the last one counts."""
+
+
+class Results:
+    """Results of cells, as JSON."""
+
+    def head(self) -> None:
+        """A file of JSON lines has no first line of its own."""
+
+    def decode(self, line: str) -> Result:
+        """Return the result of a line."""
+        return Result.from_json(line)
+
+    def encode(self, record: Result) -> str:
+        """Return the line of a result."""
+        return record.to_json()
+
+    def key(self, record: Result) -> Key:
+        """Return the cell of a result."""
+        return record.key
+
+
+# ---------------------------------------------------------------------------- files of lines
+
+
+def _parse(content: bytes, path: Path, form: Form[T]) -> tuple[list[T], int]:
+    """Return the records in a file's bytes and how many of the bytes are whole lines."""
+    records: list[T] = []
     end = 0
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if line.strip():
             try:
-                results.append(Result.from_json(line.decode("utf-8")))
+                record = form.decode(line.decode("utf-8"))
             except ValueError as error:
                 if not line.endswith(b"\n"):  # the writer was stopped in the middle of it
-                    return results, end
+                    return records, end
                 raise BenchError(
                     f"Line {number} of {path} is not a result ({error}): delete the line, or "
                     "name another file."
                 ) from error
+            if record is not None:
+                records.append(record)
         end += len(line)
-    return results, end
+    return records, end
+
+
+def read(path: str | os.PathLike[str], form: Form[T]) -> dict[Any, T]:
+    """Read a file of records; a last line that was cut off is left out.
+
+    Returns
+    -------
+    dict from key to record
+        The last record of each key, in the order of first appearance.
+    """
+    place = Path(path)
+    return {form.key(record): record for record in _parse(place.read_bytes(), place, form)[0]}
 
 
 def read_results(path: str | os.PathLike[str]) -> list[Result]:
@@ -167,17 +225,11 @@ def read_results(path: str | os.PathLike[str]) -> list[Result]:
     FileNotFoundError
         If there is no such file.
     """
-    place = Path(path)
-    return latest(_parse(place.read_bytes(), place)[0])
+    return list(read(path, Results()).values())
 
 
-def latest(results: Iterable[Result]) -> list[Result]:
-    """Keep the last result of each cell, in the order of first appearance."""
-    return list({result.key: result for result in results}.values())
-
-
-class ResultsFile:
-    """A results file open for appending, by one process at a time.
+class Store(Generic[T]):
+    """A file of records open for appending, by one process at a time.
 
     A line is on the disk when `append` returns. On opening, a last line that was cut off by a kill
     or a crash is removed.
@@ -186,10 +238,18 @@ class ResultsFile:
     ----------
     path : path-like
         Created, with its folder, if it is not there.
+    form : Form
+        How records are written, such as `Results`.
+
+    Attributes
+    ----------
+    records : dict from key to record
+        The last record of each key.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], form: Form[T]) -> None:
         self.path = Path(path)
+        self.form = form
         self.path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not self.path.exists()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -197,31 +257,43 @@ class ResultsFile:
         try:
             _lock(self._descriptor, self.path)
             content = self.path.read_bytes()
-            found, end = _parse(content, self.path)
+            # A file keeps its line ends, so that a difference to the old one shows what is new.
+            first = content.partition(b"\n")[0]
+            self._line_end = b"\r\n" if first.endswith(b"\r") else b"\n"
+            found, end = _parse(content, self.path, form)
             if end < len(content):
                 os.ftruncate(self._descriptor, end)
             elif content and not content.endswith(b"\n"):
-                os.write(self._descriptor, b"\n")
+                os.write(self._descriptor, self._line_end)
+            if end == 0 and (head := form.head()) is not None:
+                self._write(head)
         except BaseException:
             os.close(self._descriptor)
             raise
-        self.results = {result.key: result for result in found}
+        self.records: dict[Any, T] = {form.key(record): record for record in found}
         if is_new:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
-    def append(self, result: Result) -> None:
-        """Write a result and wait until it is on the disk."""
-        line = (result.to_json() + "\n").encode("utf-8")
-        while line:
-            line = line[os.write(self._descriptor, line) :]
+    def append(self, record: T) -> None:
+        """Write a record and wait until it is on the disk."""
+        self._write(self.form.encode(record))
+        self.records[self.form.key(record)] = record
+
+    def missing(self, keys: Iterable[Any], *, force: bool = False) -> list[Any]:
+        """Return the keys that have no record yet, all of them if forced."""
+        return [key for key in keys if force or key not in self.records]
+
+    def _write(self, line: str) -> None:
+        data = line.encode("utf-8") + self._line_end
+        while data:
+            data = data[os.write(self._descriptor, data) :]
         os.fsync(self._descriptor)
-        self.results[result.key] = result
 
     def close(self) -> None:
         """Let others write."""
         os.close(self._descriptor)
 
-    def __enter__(self) -> ResultsFile:
+    def __enter__(self) -> Store[T]:
         return self
 
     def __exit__(
@@ -245,15 +317,3 @@ def _lock(descriptor: int, path: Path) -> None:
         raise BenchError(
             f"Another run is writing to {path}: wait for it, or name another file."
         ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name of a file last."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # pragma: no cover - not possible on this platform
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

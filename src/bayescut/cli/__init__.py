@@ -21,6 +21,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 if all went well, 1 after an error, 2 if the command was not understood.
     """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words == ["--version"]:  # answered without the extra, too
+        from bayescut import __version__
+
+        print(f"bayescut {__version__}")
+        return 0
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -33,4 +39,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     from bayescut.cli._app import run
 
-    return run(sys.argv[1:] if arguments is None else list(arguments))
+    return run(words)

@@ -32,12 +32,11 @@ Learn a model from a table, then ask it:
   bayescut sample people.bc -n 1000 --given "age=old" > synthetic.csv
   bayescut score people.bc new.csv
 
-Compare learners with each other and with the published ones:
+Compare learners, your own included:
 
 \b
   bayescut bench run -l CNetBD,CNetBIC -d nltcs,dna
   bayescut bench table
-  bayescut bench plot
 
 - stands for standard input or output. Errors are one line and exit code 1 (2: the command was not
 understood)."""

@@ -29,11 +29,11 @@ def _place(name: str) -> str | None:
     """Return where the files of a set lie, None if they have to be fetched."""
     if name == DIGITS_NAME:
         return "comes with scikit-learn"
-    folders = [_local.data_folder(), _local.checkout_folder(), _local.cache_folder()]
+    folders = _local.folders()
     places = set()
     for split in SPLITS:
         record = MANIFEST[name, split]
-        found = next((f for f in folders if f and _local.find_file(f, record)), None)
+        found = next((f for f in folders if _local.find_file(f, record)), None)
         if found is None:
             return None
         places.add(str(found))

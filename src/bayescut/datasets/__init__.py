@@ -3,10 +3,9 @@
 A file is looked for in this order, and the first place that has it decides:
 
 1. the folder named by the environment variable ``BAYESCUT_DATA``;
-2. ``../shared/data`` beside the checkout, when the package runs from one;
-3. the user's cache: ``BAYESCUT_CACHE``, else ``$XDG_CACHE_HOME/bayescut``, else
+2. the user's cache: ``BAYESCUT_CACHE``, else ``$XDG_CACHE_HOME/bayescut``, else
    ``~/.cache/bayescut``;
-4. the public repository of the data over HTTPS (``BAYESCUT_BASE_URL`` names a mirror), after which
+3. the public repository of the data over HTTPS (``BAYESCUT_BASE_URL`` names a mirror), after which
    the file lies in the cache.
 
 Whatever the place, the sha256 of the content must be the one in the embedded manifest; anything

@@ -8,12 +8,11 @@ import os
 import time
 import urllib.error
 import urllib.request
-import uuid
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from bayescut._atomic import write_bytes
+from bayescut._progress import progress
 from bayescut.datasets._manifest import FileRecord
 from bayescut.datasets._parse import check
 from bayescut.exceptions import DatasetError
@@ -42,29 +41,6 @@ def url_of(record: FileRecord) -> str:
     return f"{base.rstrip('/')}/{record.dataset}/{record.filename}"
 
 
-@contextmanager
-def _progress(record: FileRecord, verbose: int) -> Iterator[Callable[[int], object]]:
-    """Yield a function that is told how many bytes came in."""
-    try:
-        if verbose <= 0:
-            raise ImportError
-        from rich import progress
-        from rich.console import Console
-    except ImportError:  # quiet, or without the cli extra
-        yield lambda n_bytes: None
-        return
-    bar = progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.DownloadColumn(),
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    with bar:
-        task = bar.add_task(record.filename, total=record.n_bytes)
-        yield lambda n_bytes: bar.update(task, completed=n_bytes)
-
-
 def _receive(url: str, record: FileRecord, verbose: int) -> bytes:
     # Compressed on the way, Binary MNIST is 3 MB instead of 110 MB.
     request = urllib.request.Request(
@@ -73,13 +49,14 @@ def _receive(url: str, record: FileRecord, verbose: int) -> bytes:
     content = bytearray()
     with (
         urllib.request.urlopen(request, timeout=TIMEOUT_S) as response,
-        _progress(record, verbose) as advance,
+        progress(record.filename, record.n_bytes, verbose) as advance,
     ):
         gzipped = response.headers.get("Content-Encoding", "").lower() == "gzip"
         inflate = zlib.decompressobj(wbits=31).decompress if gzipped else None
         while chunk := response.read(_CHUNK):
-            content += inflate(chunk) if inflate else chunk
-            advance(len(content))
+            plain = inflate(chunk) if inflate else chunk
+            content += plain
+            advance(len(plain))
             # Not the file (a login page, a wrong mirror): the checksum will say so, without
             # reading on for as long as the server likes.
             if len(content) > record.n_bytes:
@@ -102,6 +79,10 @@ def _attempt(url: str, record: FileRecord, verbose: int) -> bytes:
             raise DatasetError(
                 f"Cannot download {record.filename}: {url} answered {error.code} {error.reason}."
             ) from error
+    except ValueError as error:  # http.client.InvalidURL is one too
+        raise DatasetError(
+            f"{url!r} is no address: set BAYESCUT_BASE_URL to one like https://host/path."
+        ) from error
     except urllib.error.URLError as error:
         raise _Transient(f"no connection: {error.reason}") from error
     except zlib.error as error:
@@ -164,15 +145,9 @@ def store(content: bytes, destination: Path) -> None:
     DatasetError
         If it cannot be written.
     """
-    # A name of its own for every writer: two processes may fetch the same file at once.
-    partial = destination.with_name(f".{destination.name}.{uuid.uuid4().hex}.part")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_bytes(gzip.compress(content, compresslevel=6, mtime=0))
-            os.replace(partial, destination)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_bytes(destination, gzip.compress(content, compresslevel=6, mtime=0))
     except OSError as error:
         raise DatasetError(
             f"Cannot keep {destination.name} in the cache: {error}. "

@@ -105,21 +105,16 @@ def fetch_binary_mnist(
 def _fetch(
     name: str, cache_dir: str | os.PathLike[str] | None, download: bool, verbose: int
 ) -> Dataset:
-    cache = _local.cache_folder(cache_dir)
+    folders = _local.folders(cache_dir)
     train, valid, test = (
-        _load(MANIFEST[name, split], cache, download, verbose) for split in SPLITS
+        _load(MANIFEST[name, split], folders, download, verbose) for split in SPLITS
     )
     return Dataset(name, train, valid, test)
 
 
 def _load(
-    record: FileRecord, cache: Path, may_download: bool, verbose: int
+    record: FileRecord, folders: list[Path], may_download: bool, verbose: int
 ) -> npt.NDArray[np.uint8]:
-    folders = [
-        folder
-        for folder in (_local.data_folder(), _local.checkout_folder(), cache)
-        if folder is not None
-    ]
     for folder in folders:
         path = _local.find_file(folder, record)
         if path is not None:
@@ -133,5 +128,5 @@ def _load(
             "Allow the download, or set BAYESCUT_DATA to a folder that holds it."
         )
     content = _download.download(record, verbose=verbose)
-    _download.store(content, cache / record.folder / f"{record.filename}.gz")
+    _download.store(content, folders[-1] / record.folder / f"{record.filename}.gz")
     return parse(content, record)

@@ -11,7 +11,7 @@ from pathlib import Path
 from bayescut.datasets._manifest import FileRecord
 from bayescut.exceptions import DatasetError
 
-__all__ = ["cache_folder", "checkout_folder", "data_folder", "find_file", "read_file"]
+__all__ = ["cache_folder", "data_folder", "find_file", "folders", "read_file"]
 
 
 def data_folder() -> Path | None:
@@ -31,14 +31,11 @@ def data_folder() -> Path | None:
     return folder
 
 
-def checkout_folder() -> Path | None:
-    """Return ``../shared/data`` beside the checkout this package runs from, if there is one."""
-    source = Path(__file__).resolve().parents[2]
-    checkout = source.parent
-    if source.name != "src" or not (checkout / "pyproject.toml").is_file():
-        return None
-    folder = checkout.parent / "shared" / "data"
-    return folder if folder.is_dir() else None
+def folders(cache_dir: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Return the folders a file is looked for in, in this order: the named one, the cache."""
+    named = data_folder()
+    cache = cache_folder(cache_dir)
+    return [cache] if named is None else [named, cache]
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayescut.bench._reference import COUNTERPARTS, DATASET_TITLES
-from bayescut.bench._store import Result
-from bayescut.bench.tables import Table, make_table
-from bayescut.exceptions import BayescutError
+from _published import COUNTERPARTS, DATASET_TITLES, MARK, compare
+from bayescut.bench import Result, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,13 +86,6 @@ def front(points: Sequence[Point]) -> list[Point]:
     -------
     list of Point
         From the fastest to the best.
-
-    Examples
-    --------
-    >>> from bayescut.plots.pareto import Point, front
-    >>> points = [Point("slow", 9.0, -2.0), Point("fast", 1.0, -5.0), Point("bad", 2.0, -6.0)]
-    >>> [point.learner for point in front(points)]
-    ['fast', 'slow']
     """
     members: list[Point] = []
     for point in sorted(points, key=lambda p: (p.seconds, -p.log_likelihood)):
@@ -113,32 +104,32 @@ def pareto_points(
     *,
     protocol: str | None = None,
     datasets: Iterable[str] | None = None,
-    compare: bool | Sequence[str] = True,
+    learners: Sequence[str] | None = None,
 ) -> dict[str, list[Point]]:
     """Return the points of each data set: our results, and the published ones.
 
     Learners without a finite log-likelihood or without a time are left out. The parameters are
-    those of `bayescut.bench.make_table`.
+    those of `_published.compare`.
     """
     found = list(results)
     names = None if datasets is None else list(datasets)
-    value = make_table(found, protocol=protocol, datasets=names, compare=compare)
-    time = make_table(found, "time", protocol=protocol, datasets=names, compare=compare)
+    value = compare(found, protocol=protocol, datasets=names, learners=learners)
+    time = compare(found, "time", protocol=protocol, datasets=names, learners=learners)
     return {dataset: _points(value, time, dataset) for dataset in value.datasets}
 
 
 def _points(value: Table, time: Table, dataset: str) -> list[Point]:
-    seconds = {(c.title, c.is_published): c.cells[dataset].value for c in time.columns}
+    seconds = {column.title: column.cells[dataset].value for column in time.columns}
     # A published learner goes by the name of ours where both are there: one colour, one marker.
-    ours = {column.title for column in value.columns if not column.is_published}
+    ours = {column.title for column in value.columns if column.learner is not None}
     names = {theirs: name for name, theirs in COUNTERPARTS.items() if name in ours}
     points = []
     for column in value.columns:
-        y = column.cells[dataset].value
-        x = seconds.get((column.title, column.is_published))
+        y, x = column.cells[dataset].value, seconds.get(column.title)
         if y is not None and x is not None and x > 0 and math.isfinite(y):
-            name = names.get(column.title, column.title)
-            points.append(Point(name, x, y, column.is_published))
+            plain = column.title.removesuffix(MARK)
+            name = plain if column.learner is not None else names.get(plain, plain)
+            points.append(Point(name, x, y, column.learner is None))
     return points
 
 
@@ -171,12 +162,8 @@ def plot_pareto(
     matplotlib.figure.Figure
         Not shown; save it with ``figure.savefig``.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise BayescutError(
-            "matplotlib is needed for figures: pip install 'bayescut[plot]'"
-        ) from error
+    from matplotlib.figure import Figure
+
     if theme not in _THEMES:
         raise ValueError(f"theme must be 'light' or 'dark', not {theme!r}")
     if not any(points.values()):

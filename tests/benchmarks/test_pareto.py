@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from _pareto import Point, _floor, _levels, front, pareto_points, plot_pareto
 from bayescut.bench import Result
-from bayescut.plots.pareto import Point, _floor, _levels, front, pareto_points, plot_pareto
 
 RESULTS = [
     Result("CNetBD", name, None, "train+valid", "ok", value, fit_seconds=seconds)
@@ -36,7 +36,7 @@ def test_points_have_a_value_and_a_time() -> None:
     theirs = {p.learner for p in points["dna"] if p.published}
     assert len(theirs) == 8  # EM-CNetBD has no published time
     assert "EM-CNetBD" not in theirs
-    assert [p.learner for p in pareto_points(RESULTS, compare=["CNet"])["dna"]] == [
+    assert [p.learner for p in pareto_points(RESULTS, learners=["CNet"])["dna"]] == [
         "CNetBD",
         "CNet",
     ]
