@@ -251,9 +251,9 @@ def test_intervals_and_complements(column):
 
 
 def test_moments_beside_enumeration():
-    for name in ("counts", "gains", "tenths", "negative", "few", "constant"):
+    for name in ("counts", "tenths", "negative", "few", "constant"):
         grid = learn_grid(COLUMNS[name])
-        values = grid.snap(all_bins(grid, 3_000_000) * grid.step)
+        values = grid.snap(all_bins(grid, 500_000) * grid.step)
         mass = np.exp(grid.log_density(values)) * grid.step
         codes = grid.codes(values)
         total = np.bincount(codes, mass)
@@ -261,7 +261,7 @@ def test_moments_beside_enumeration():
         second = np.bincount(codes, mass * values**2) / total
         # What lies beyond brute force: scale^3 / far of the second moment.
         np.testing.assert_allclose(grid.mean, mean, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(grid.second_moment, second, rtol=2e-3)
+        np.testing.assert_allclose(grid.second_moment, second, rtol=1e-3)
         np.testing.assert_allclose(grid.variance, second - mean**2, rtol=2e-2, atol=1e-3)
 
 
@@ -451,7 +451,7 @@ HOSTILE = {
     "a thin tail": lambda r: r["tail_scale"].__setitem__(0, 0.0),
     "three tails": lambda r: r["tail_mass"].append(0.0),
     "a negative tail": lambda r: r["tail_mass"].__setitem__(0, -0.1),
-    "too many pieces": lambda r: r.update(pieces=[1e-7] * 2_000_000),
+    "too many pieces": lambda r: r.update(pieces=[1e-7] * (2**20 + 2)),
 }
 
 

@@ -240,7 +240,7 @@ class Grid:
         >>> from bayescut.data import learn_grid
         >>> ages = learn_grid([18, 20, 30, 31, 55])
         >>> ages.weights(30, float("inf")).round(2).tolist()
-        [0.0, 0.0, 0.96, 1.0, 1.0]
+        [0.0, 0.0, 0.22, 1.0, 1.0]
         """
         begin = float(self._limit(low, False, closed in ("both", "left")))
         end = float(self._limit(high, True, closed in ("both", "right")))
