@@ -435,7 +435,7 @@ def _to_record(domain: Domain) -> dict[str, Any]:
     labels = None
     if domain.labels is not None:
         labels = [_label_to_json(label) for label in domain.labels.tolist()]
-    record = {
+    record: dict[str, Any] = {
         "name": domain.name,
         "n_states": domain.n_states,
         "labels": labels,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayescut._typing import CodeArray
+from bayescut._typing import CodeArray, FloatArray
 from bayescut.data.domains import (
     MAX_STATES,
+    MISSING8,
     Domain,
     Domains,
     code_dtype,
@@ -26,6 +27,7 @@ from bayescut.data.frames import (
     learn_column,
     match_columns,
 )
+from bayescut.data.numbers import array_numbers, check_numbers, frame_numbers
 from bayescut.data.tables import (
     Where,
     as_numbers,
@@ -38,16 +40,25 @@ from bayescut.data.tables import (
     row_blocks,
     whole_blocks,
 )
+from bayescut.data.times import time_cells
 from bayescut.exceptions import DataError
 
-__all__ = ["decode", "encode", "encode_row", "encode_sets", "learn_domains"]
+__all__ = ["code_sizes", "decode", "encode", "encode_table", "learn_domains", "least_states"]
 
 
-def _unnamed(row: int, column: int) -> str:
+def unnamed(row: int, column: int) -> str:
+    """Name a cell of a table without column names."""
     return f"row {row}, column {column}"
 
 
-def learn_domains(X: Any, n_states: ArrayLike | None = None) -> Domains:
+def learn_domains(
+    X: Any,
+    n_states: ArrayLike | None = None,
+    *,
+    numbers: bool = False,
+    columns: Mapping[str | int, str] | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Domains:
     """Learn the states of every column of a table.
 
     Cells of arrays and lists are codes: column j has :math:`K_j = \\max(2, 1 + \\max_i x_{ij})`
@@ -60,6 +71,13 @@ def learn_domains(X: Any, n_states: ArrayLike | None = None) -> Domains:
         The table. NaN, None and NA are cells that were not observed and teach nothing.
     n_states : int or array-like of shape (m,), optional
         The least number of states of every column, where the table does not show them all.
+    numbers : bool
+        Whether columns may hold numbers and dates, as :func:`bayescut.data.describe_table`
+        decides. Otherwise every column holds labels, and fractions are refused.
+    columns : mapping from column name or position to a kind, optional
+        Kinds that overrule the decision, such as ``{"zip": "label"}``; implies ``numbers``.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, for the cells and densities of numbers.
 
     Returns
     -------
@@ -78,28 +96,39 @@ def learn_domains(X: Any, n_states: ArrayLike | None = None) -> Domains:
     >>> learn_domains([[0, 2], [0, 1]])
     Domains(2 columns, n_states=[2, 3])
     """
+    if numbers or columns is not None:
+        from bayescut.data.columns import describe_table
+
+        return describe_table(
+            X, columns=columns, n_states=n_states, sample_weight=sample_weight
+        ).domains
     table = as_table(X)
-    floor = _floors(n_states, table.shape[1])
+    floor = least_states(n_states, table.shape[1])
     if is_frame(table):
         names = column_names(table)
         return Domains(
             learn_column(table.iloc[:, j], None if names is None else names[j], j, int(floor[j]))
             for j in range(table.shape[1])
         )
-    array = as_numbers(table, _unnamed)
+    return Domains.of_sizes(np.maximum(code_sizes(as_numbers(table, unnamed), unnamed), floor))
+
+
+def code_sizes(array: NDArray[Any], where: Where) -> NDArray[np.int64]:
+    """Return the number of states of every column of an array whose cells are codes."""
     if array.dtype.kind == "f":
         high = np.zeros(array.shape[1])
-        for _, values, _ in whole_blocks(array, _unnamed):
+        for _, values, _ in whole_blocks(array, where):
             np.maximum(high, values.max(axis=0), out=high)
     else:
         low, high = column_range(array)
         if low.min() < 0 or high.max() >= MAX_STATES:
-            for _ in whole_blocks(array, _unnamed):  # raises at the first offender
+            for _ in whole_blocks(array, where):  # raises at the first offender
                 pass
-    return Domains.of_sizes(np.maximum(high.astype(np.int64) + 1, np.maximum(floor, 2)))
+    return np.maximum(high.astype(np.int64) + 1, 2)
 
 
-def _floors(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
+def least_states(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
+    """Return the least number of states of every column, 0 where nothing is asked for."""
     if n_states is None:
         return np.zeros(n_columns, dtype=np.int64)
     floor = np.asarray(n_states)
@@ -157,6 +186,60 @@ def encode(
     array([[  0,   1],
            [255,   2]], dtype=uint8)
     """
+    codes, _ = encode_table(
+        X,
+        domains,
+        allow_missing=allow_missing,
+        unseen=unseen,
+        estimator_name=estimator_name,
+    )
+    return codes
+
+
+def encode_table(
+    X: Any,
+    domains: Domains,
+    *,
+    allow_missing: bool,
+    unseen: Literal["error", "missing"] = "error",
+    estimator_name: str = "the model",
+) -> tuple[CodeArray, FloatArray | None]:
+    """Turn a table into codes, and the values of its numbers.
+
+    Parameters
+    ----------
+    X, domains, allow_missing, unseen, estimator_name
+        As for :func:`encode`. Numbers beyond the range seen in training are no errors: they lie
+        in the outermost cells.
+
+    Returns
+    -------
+    codes : ndarray of shape (n, m)
+        As for :func:`encode`; the code of a number is its cell.
+    values : float64 array of shape (n, m), or None
+        The numbers (dates and durations in the unit of their domain); NaN where a cell was not
+        observed and in columns of labels. None if no column holds numbers.
+
+    Raises
+    ------
+    DataError
+        Naming row, column and value of a cell that has no code, or is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayescut.data import encode_table, learn_domains
+    >>> X = np.array([[0.5, 1], [2.25, 0], [np.nan, 1]])
+    >>> codes, values = encode_table(X, learn_domains(X, numbers=True), allow_missing=True)
+    >>> codes
+    array([[  0,   1],
+           [  1,   0],
+           [255,   1]], dtype=uint8)
+    >>> values
+    array([[0.5 ,  nan],
+           [2.25,  nan],
+           [ nan,  nan]])
+    """
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}.")
     if unseen == "missing" and not allow_missing:
@@ -174,6 +257,7 @@ def encode(
     if len(continuous):
         raise DataError(f"Column {int(continuous[0])} is continuous and has no codes.")
     job = _Job(domains, allow_missing, unseen == "missing")
+    numbers = [j for j, domain in enumerate(domains) if domain.grid is not None]
     codes_are_labels = all(domain.start == 0 for domain in domains)
     if is_frame(table):
         dtypes = set(table.dtypes)
@@ -181,19 +265,43 @@ def encode(
             isinstance(dtype, np.dtype) and dtype.kind in "biu" for dtype in dtypes
         )
         if codes_are_labels and plain and positions == list(range(n_columns)):
-            return job.from_codes(table.to_numpy())
-        return job.from_columns(
+            return job.from_codes(table.to_numpy()), None
+        columns = {j: table.iloc[:, positions[j]] for j in numbers}
+        values = job.values(
             table.shape[0],
-            [column_encoder(table.iloc[:, j], d) for j, d in zip(positions, domains, strict=True)],
-            lambda row, column: table.iat[row, positions[column]],
+            {j: _frame_column(column, domains, j) for j, column in columns.items()},
         )
+        encoders = [
+            None if domain.grid is not None else column_encoder(table.iloc[:, j], domain)
+            for j, domain in zip(positions, domains, strict=True)
+        ]
+        cell = lambda row, column: table.iat[row, positions[column]]  # noqa: E731
+        return job.from_columns(table.shape[0], encoders, cell, values), values
     if codes_are_labels:
-        return job.from_codes(as_numbers(table, domains.where))
-    return job.from_columns(
-        table.shape[0],
-        [_array_encoder(table[:, j], domain) for j, domain in enumerate(domains)],
-        lambda row, column: table[row, column],
+        return job.from_codes(as_numbers(table, domains.where)), None
+    if len(numbers) == n_columns and table.dtype == np.float64 and table.flags.c_contiguous:
+        values = table  # no copy of a large table of numbers
+        for j in numbers:
+            job.check(values[:, j], j)
+    else:
+        values = job.values(
+            table.shape[0],
+            {j: array_numbers(table[:, j], domains.where, j) for j in numbers},
+        )
+    encoders = [
+        None if domain.grid is not None else _array_encoder(table[:, j], domain)
+        for j, domain in enumerate(domains)
+    ]
+    codes = job.from_columns(
+        table.shape[0], encoders, lambda row, column: table[row, column], values
     )
+    return codes, values
+
+
+def _frame_column(column: Any, domains: Domains, position: int) -> FloatArray:
+    domain = domains[position]
+    values, _ = frame_numbers(column, domain.kind, domains.where, position, domain.unit)
+    return values
 
 
 class _Job:
@@ -235,17 +343,37 @@ class _Job:
                 block[missing] = self.mark
         return codes
 
+    def values(self, n_rows: int, columns: dict[int, FloatArray]) -> FloatArray | None:
+        """Return the numbers of a table, NaN in columns of labels; None if there are none."""
+        if not columns:
+            return None
+        values = np.full((n_rows, len(self.domains)), np.nan)
+        for j, column in columns.items():
+            self.check(column, j)
+            values[:, j] = column
+        return values
+
+    def check(self, column: FloatArray, j: int) -> None:
+        """Refuse numbers that cannot be: infinite, beyond bounds, missing where none may be."""
+        check_numbers(column, self.domains.where, j, self.domains[j])
+        if not self.allow_missing and np.isnan(column).any():
+            self._refuse(np.nan, int(np.argmax(np.isnan(column))), j)
+
     def from_columns(
         self,
         n_rows: int,
-        encoders: list[ColumnEncoder],
+        encoders: Sequence[ColumnEncoder | None],
         cell: Callable[[int, int], Any],
+        values: FloatArray | None,
     ) -> CodeArray:
-        """Encode column by column, each with its own look-up of labels."""
+        """Encode column by column: labels are looked up, numbers (no encoder) find their cell."""
         codes = np.empty((n_rows, len(encoders)), dtype=self.dtype)
         # Blocks keep the strided writes into one column within the cache.
         for rows in row_blocks(n_rows, 8):
             for column, encoder in enumerate(encoders):
+                if encoder is None:
+                    codes[rows, column] = self._cells(values, rows, column)
+                    continue
                 found = encoder(rows)
                 if found.min() < 0:
                     refused = np.zeros(len(found), dtype=bool)
@@ -260,6 +388,16 @@ class _Job:
                 codes[rows, column] = found
         return codes
 
+    def _cells(self, values: FloatArray | None, rows: slice, column: int) -> CodeArray:
+        grid = self.domains[column].grid
+        if grid is None or values is None:
+            raise DataError(f"Column {column} has no numbers.")
+        numbers = values[rows, column]
+        found = grid.codes(numbers)
+        if self.mark != MISSING8:
+            found = np.where(np.isnan(numbers), self.mark, found.astype(self.dtype))
+        return found
+
     def _refuse(self, value: Any, row: int, column: int) -> None:
         place = self.domains.where(row, column)
         if is_missing(value):
@@ -273,6 +411,11 @@ class _Job:
             value = int(value)
         if isinstance(value, (dict, list, set, complex)):
             reject_cell(value, place)
+        if self.domains[column].empty:
+            raise DataError(
+                f"Value {value!r} in {place}: no value of this column was observed in training, "
+                "so nothing is known about it. Use NaN, or leave the column out of both tables."
+            )
         raise DataError(
             f"Unseen value {value!r} in {place}. {self.domains[column].known_values()} "
             "Use NaN for a cell that was not observed; to allow more states, show them in "
@@ -305,11 +448,12 @@ def decode(
     codes: ArrayLike,
     domains: Domains,
     *,
+    values: ArrayLike | None = None,
     index: Any = None,
     columns: Any = None,
     as_frame: bool,
 ) -> Any:
-    """Turn codes back into labels: the inverse of :func:`encode`.
+    """Turn codes back into labels and numbers: the inverse of :func:`encode_table`.
 
     Parameters
     ----------
@@ -317,6 +461,9 @@ def decode(
         uint8 or uint16 codes; the largest value of the dtype means "not observed".
     domains : Domains
         The states of every column.
+    values : array-like of shape (n, m), optional
+        The values of numbers, as :func:`encode_table` returns them. Without them, a number is the
+        most likely value of its cell.
     index : Index, optional
         Row index of the DataFrame.
     columns : Index or list, optional
@@ -349,20 +496,54 @@ def decode(
             f"Code {codes[row, column]} in {domains.where(row, column)} is outside "
             f"0, ..., {domains[column].n_states - 1}."
         )
+    numbers = _number_values(codes, domains, values)
     if as_frame:
-        return decode_frame(codes, domains, index, columns)
+        return decode_frame(codes, domains, index, columns, numbers)
     out: NDArray[Any] = np.empty(codes.shape, dtype=_decoded_dtype(domains, bool(missing.any())))
     out[...] = codes
     for column, domain in enumerate(domains):
         if domain.labels is not None:
             out[:, column] = domain.labels[np.where(missing[:, column], 0, codes[:, column])]
+        elif numbers is not None and domain.grid is not None:
+            missing[:, column] = np.isnan(numbers[:, column])
+            out[:, column] = _shown(numbers[:, column], domain)
+        elif domain.empty:
+            missing[:, column] = True
     if missing.any():
         out[missing] = None if out.dtype == object else np.nan
     return out
 
 
+def _number_values(
+    codes: NDArray[Any], domains: Domains, values: ArrayLike | None
+) -> FloatArray | None:
+    grids = {j: domain.grid for j, domain in enumerate(domains) if domain.grid is not None}
+    if not grids:
+        return None
+    if values is not None:
+        numbers = np.asarray(values, dtype=np.float64)
+        if numbers.shape != codes.shape:
+            raise DataError(f"Values of shape {numbers.shape} do not fit codes {codes.shape}.")
+        return numbers
+    numbers = np.full(codes.shape, np.nan)
+    mark = missing_code(codes.dtype)
+    for j, grid in grids.items():
+        missing = codes[:, j] == mark
+        numbers[:, j] = np.where(missing, np.nan, grid.mode[np.where(missing, 0, codes[:, j])])
+    return numbers
+
+
+def _shown(numbers: FloatArray, domain: Domain) -> NDArray[Any]:
+    """Return numbers as an array shows them; dates and durations as numpy's, in objects."""
+    if domain.unit is None:
+        return numbers
+    shown: NDArray[Any] = np.empty(len(numbers), dtype=object)
+    shown[:] = list(time_cells(numbers, domain.unit, domain.kind))
+    return shown
+
+
 def _decoded_dtype(domains: Domains, some_missing: bool) -> type:
-    kinds = {"i" if domain.labels is None else domain.labels.dtype.kind for domain in domains}
+    kinds = {_array_kind(domain) for domain in domains}
     if "O" in kinds:
         return object
     if "f" not in kinds and not some_missing:
@@ -375,104 +556,9 @@ def _decoded_dtype(domains: Domains, some_missing: bool) -> type:
     return np.float64
 
 
-def encode_row(evidence: Mapping[str | int, Any], domains: Domains) -> CodeArray:
-    """Turn evidence of the kind "this column has this value" into a row of codes.
-
-    Parameters
-    ----------
-    evidence : mapping from column name or position to a label
-        Columns that are not mentioned, or whose label is None or NaN, are not observed.
-    domains : Domains
-        The states of every column.
-
-    Returns
-    -------
-    ndarray of shape (1, m)
-
-    Raises
-    ------
-    DataError
-        If a column or a label is unknown, or a column is mentioned twice.
-
-    Examples
-    --------
-    >>> from bayescut.data import Domains, encode_row
-    >>> encode_row({1: 2}, Domains.of_sizes([2, 3]))
-    array([[255,   2]], dtype=uint8)
-    """
-    dtype = code_dtype(domains)
-    row = np.full((1, len(domains)), missing_code(dtype), dtype=dtype)
-    for key, column, label in _evidence_items(evidence, domains):
-        if not is_missing(label):
-            row[0, column] = _find_state(domains[column], key, label)
-    return row
-
-
-def _evidence_items(
-    evidence: Mapping[str | int, Any], domains: Domains
-) -> Iterator[tuple[str | int, int, Any]]:
-    """Yield key, column and what is said of it, each column once."""
-    done: set[int] = set()
-    for key, said in evidence.items():
-        column = domains.index(key)
-        if column in done:
-            raise DataError(f"Evidence mentions column {key!r} twice, by name and by position.")
-        done.add(column)
-        yield key, column, said
-
-
-def _find_state(domain: Domain, key: str | int, label: Any) -> int:
-    code = domain.find(label)
-    if code < 0:
-        raise DataError(
-            f"Evidence on column {key!r}: {label!r} is no value of it. {domain.known_values()}"
-        )
-    return code
-
-
-def encode_sets(
-    evidence: Mapping[str | int, Collection[Any] | Any], domains: Domains
-) -> NDArray[np.bool_]:
-    """Turn evidence of the kind "this column is one of these values" into allowed states.
-
-    Parameters
-    ----------
-    evidence : mapping from column name or position to a collection of labels
-        A single label stands for the set that holds only it. Columns that are not mentioned, or
-        whose single label is None or NaN, are not observed: all their states are allowed.
-    domains : Domains
-        The states of every column.
-
-    Returns
-    -------
-    ndarray of bool, shape (sum of K,)
-        Column j owns the entries ``domains.offsets[j]`` to ``domains.offsets[j + 1] - 1``.
-
-    Raises
-    ------
-    DataError
-        If a column or a label is unknown, a set is empty, or a column is mentioned twice.
-
-    Examples
-    --------
-    >>> from bayescut.data import Domains, encode_sets
-    >>> encode_sets({1: {0, 2}}, Domains.of_sizes([2, 3]))
-    array([ True,  True,  True, False,  True])
-    """
-    allowed = np.ones(int(domains.offsets[-1]), dtype=bool)
-    for key, column, labels in _evidence_items(evidence, domains):
-        single = isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable)
-        if single and is_missing(labels):
-            continue
-        chosen = [labels] if single else list(labels)
-        if not chosen:
-            raise DataError(
-                f"Evidence allows no value of column {key!r}: name at least one, or leave the "
-                "column out if it was not observed."
-            )
-        domain = domains[column]
-        states = allowed[domains.offsets[column] : domains.offsets[column + 1]]
-        states[:] = False
-        for label in chosen:
-            states[_find_state(domain, key, label)] = True
-    return allowed
+def _array_kind(domain: Domain) -> str:
+    if domain.unit is not None:
+        return "O"
+    if domain.grid is not None or domain.empty:
+        return "f"
+    return "i" if domain.labels is None else domain.labels.dtype.kind

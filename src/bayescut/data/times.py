@@ -138,7 +138,7 @@ def time_number(value: Any, unit: str, kind: str) -> float:
 def time_value(number: float, unit: str, kind: str) -> Any:
     """Return one number as a Python date, datetime or timedelta (numpy's beyond their range)."""
     cell = time_cells(np.array([number]), unit, kind)[0]
-    if kind == "date" and unit == "D":
+    if kind == "date" and unit == "D" and number == round(number):
         cell = cell.astype("M8[D]")
     value = cell.item()
     return value if isinstance(value, (datetime.date, datetime.timedelta)) else cell
