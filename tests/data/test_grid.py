@@ -357,6 +357,20 @@ def test_draws_have_the_density():
     assert (np.abs(counts - expected)[usual] < 5 * np.sqrt(expected[usual])).all()
 
 
+def test_listed_bins_beside_searches(column):
+    grid = learn_grid(column)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayescut.data.grid._MOST_LISTED", 0)
+        other = Grid.from_json(grid.to_json())
+        values = np.concatenate([column, column + grid.step / 2, [1e300, -1e300, np.nan, 0.0]])
+        np.testing.assert_array_equal(other.codes(values), grid.codes(values))
+        np.testing.assert_array_equal(other.log_density(values), grid.log_density(values))
+        assert other._piece_table is None
+    places = np.searchsorted(grid.starts, np.floor(values / grid.step + 0.5), side="right")
+    seen = ~np.isnan(values)
+    np.testing.assert_array_equal(grid.codes(values)[seen], places[seen])
+
+
 def test_missing_values():
     grid = learn_grid(COLUMNS["normal"])
     assert grid.codes([0.0, np.nan]).tolist() == [grid.codes(0.0), 255]

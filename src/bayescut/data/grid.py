@@ -43,6 +43,8 @@ _FARTHEST = 1e300
 # How close to a multiple of the step a bound counts as that multiple, in steps.
 _CLOSE = 1e-6
 _MOST_PIECES = 1 << 20
+# Bins whose pieces are listed one by one: looking up a value takes 20 ns instead of 160.
+_MOST_LISTED = 1 << 16
 _ROUNDING = 1e-9
 
 
@@ -154,9 +156,34 @@ class Grid:
     def codes(self, values: ArrayLike) -> CodeArray:
         """Return the cell of every value, 255 ("not observed") for NaN; dtype uint8."""
         values = np.asarray(values, dtype=np.float64)
-        bins = to_bins(values, self.step)
-        codes = np.searchsorted(self.starts, bins, side="right").astype(np.uint8)
-        return np.where(np.isnan(values), np.uint8(255), codes)
+        codes = self._piece_cells[self._pieces_of(to_bins(values, self.step))]
+        return np.asarray(np.where(np.isnan(values), np.uint8(255), codes))
+
+    @cached_property
+    def _piece_cells(self) -> CodeArray:
+        """The cell of each piece, and of the tails at either end, shape (P + 2,)."""
+        return np.searchsorted(
+            self._ptr[1:-1], np.r_[0, : len(self.pieces), len(self.pieces) - 1], side="right"
+        ).astype(np.uint8)
+
+    @cached_property
+    def _piece_table(self) -> IntArray | None:
+        """The piece of every bin, tails at either end, if there are not too many of them."""
+        n_bins = int(self.edges[-1] - self.edges[0])
+        if n_bins > _MOST_LISTED:
+            return None
+        inner = np.repeat(np.arange(1, len(self.pieces) + 1), np.diff(self.edges))
+        return np.concatenate([[0], inner, [len(self.pieces) + 1]]).astype(np.int32)
+
+    def _pieces_of(self, bins: FloatArray) -> IntArray:
+        """Return the pieces of bins, counted from 1: 0 and P + 1 are the tails; 0 for NaN."""
+        table = self._piece_table
+        if table is None:
+            found = np.searchsorted(self.edges, bins, side="right")
+            return np.where(np.isnan(bins), 0, found)
+        place = np.clip(bins - (self.edges[0] - 1), 0, len(table) - 1)
+        with np.errstate(invalid="ignore"):  # NaN
+            return np.take(table, place.astype(np.int64), mode="clip")
 
     def log_density(self, values: ArrayLike) -> FloatArray:
         """Return ln f(x), in units of the column; the log of a mass where the step is 1.
@@ -164,16 +191,21 @@ class Grid:
         NaN for NaN; -inf beyond declared bounds, and nowhere else.
         """
         bins = to_bins(np.asarray(values, dtype=np.float64), self.step)
-        piece = np.searchsorted(self.edges, bins, side="right") - 1
-        out = np.asarray(self._log_pieces[np.clip(piece, 0, len(self.pieces) - 1)])
-        for side, beyond, bins_away in (
-            (0, piece < 0, self.edges[0] - 1 - bins),
-            (1, bins >= self.edges[-1], bins - self.edges[-1]),
+        piece = self._pieces_of(bins)
+        out = self._log_padded[piece]
+        for side, tail, sign, first in (
+            (0, 0, -1, self.edges[0] - 1),
+            (1, len(self.pieces) + 1, 1, self.edges[-1]),
         ):
+            beyond = piece == tail
             if beyond.any():
-                away = np.minimum(np.where(beyond, bins_away, 0.0), _FARTHEST)
+                away = np.minimum(np.where(beyond, sign * (bins - first), 0.0), _FARTHEST)
                 out = np.where(beyond, self._log_tail(side, away), out)
         return np.where(np.isnan(bins), np.nan, out)
+
+    @cached_property
+    def _log_padded(self) -> FloatArray:
+        return np.concatenate([[0.0], self._log_pieces, [0.0]])
 
     def log_inside(self, values: ArrayLike, codes: ArrayLike | None = None) -> FloatArray:
         """Return ln f(x) - ln F(cell of x), so that ln p(x) = ln P(cell) + this.
