@@ -155,16 +155,15 @@ class Grid:
 
     def codes(self, values: ArrayLike) -> CodeArray:
         """Return the cell of every value, 255 ("not observed") for NaN; dtype uint8."""
-        values = np.asarray(values, dtype=np.float64)
-        codes = self._piece_cells[self._pieces_of(to_bins(values, self.step))]
-        return np.asarray(np.where(np.isnan(values), np.uint8(255), codes))
+        bins = to_bins(values, self.step)
+        codes: CodeArray = self._piece_cells[self._pieces_of(bins)]
+        return np.where(np.isnan(bins), np.array(255, dtype=np.uint8), codes)
 
     @cached_property
     def _piece_cells(self) -> CodeArray:
         """The cell of each piece, and of the tails at either end, shape (P + 2,)."""
-        return np.searchsorted(
-            self._ptr[1:-1], np.r_[0, : len(self.pieces), len(self.pieces) - 1], side="right"
-        ).astype(np.uint8)
+        cells = np.repeat(np.arange(self.n_cells), np.diff(self._ptr))
+        return np.concatenate([cells[:1], cells, cells[-1:]]).astype(np.uint8)
 
     @cached_property
     def _piece_table(self) -> IntArray | None:

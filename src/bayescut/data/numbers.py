@@ -22,7 +22,9 @@ __all__ = ["array_numbers", "check_numbers", "frame_numbers", "object_kind"]
 
 def object_kind(column: Any) -> str:
     """Say what all observed cells of a column of objects are: ``number``, ``date`` or ``label``."""
-    kinds = {type(cell) for cell in column if not is_missing(cell)}
+    if not isinstance(column.dtype, np.dtype):  # pandas' own types of text
+        return "label"
+    kinds = set(map(type, column.dropna().to_numpy()))
     if not kinds:
         return "label"
     if all(issubclass(kind, (int, float, np.integer, np.floating)) for kind in kinds):
