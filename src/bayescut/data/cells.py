@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import FloatArray, IntArray
+from bayescut.data import tails
 from bayescut.data.grid import MAX_CELLS, Grid
 from bayescut.data.lattice import LARGEST_BIN, distinct_values, find_step, on_lattice, to_bins
 from bayescut.data.polya import polya_density
@@ -92,13 +93,13 @@ def learn_grid(
     inside = np.searchsorted(starts, bins, side="right")
     levels = halvings(np.bincount(inside, rows, minlength=len(starts) + 1), rng)
     edges, pieces = polya_density(bins, rows)
-    tails = [
+    ends = [
         _tail(bins, rows, step, exact, side, bounds[side], float(distinct[0])) for side in (0, 1)
     ]
     # Segments of a bounded tail lie beside the pieces of the trees.
-    edges = np.concatenate([tails[0].edges, edges, tails[1].edges])
-    body = 1.0 - sum(tail.mass + tail.segments.sum() for tail in tails)
-    pieces = np.concatenate([tails[0].segments, body * pieces, tails[1].segments])
+    edges = np.concatenate([ends[0].edges, edges, ends[1].edges])
+    body = 1.0 - sum(tail.mass + tail.segments.sum() for tail in ends)
+    pieces = np.concatenate([ends[0].segments, body * pieces, ends[1].segments])
     edges, pieces = _cut(edges, pieces, starts)
     return Grid(
         step,
@@ -107,8 +108,8 @@ def learn_grid(
         pieces,
         starts,
         levels,
-        np.array([tail.mass for tail in tails]),
-        np.array([tail.scale for tail in tails]),
+        np.array([tail.mass for tail in ends]),
+        np.array([tail.scale for tail in ends]),
     )
 
 
@@ -231,7 +232,7 @@ def _tail(
     ends = [0]
     while ends[-1] < far:
         ends.append(min(far, 2 * ends[-1] + size))
-    survival = (1 + np.array(ends) / size) ** -3.0
+    survival = (1 + np.array(ends) / size) ** -float(tails.SHAPE)
     segments = -np.diff(survival) / (1 - survival[-1]) * share
     if side == 0:
         tail.edges = extreme - np.array(ends[:0:-1], dtype=np.int64)

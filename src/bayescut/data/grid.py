@@ -21,9 +21,9 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import zeta
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.data import tails
 from bayescut.data.lattice import LARGEST_BIN, snap, to_bins
 from bayescut.exceptions import DataError
 
@@ -33,12 +33,6 @@ Closed = Literal["both", "left", "right", "neither"]
 
 # Codes of numbers are bytes, the largest of which means "not observed".
 MAX_CELLS = 254
-# The survival function of a tail is (scale / (scale + t))^SHAPE: the least whole shape with a
-# variance, so that moments of every column are finite. (2 gives rows beyond the range 0.3 nats
-# more, on 102 columns of 200 rows each; they are one row in a hundred.)
-_SHAPE = 3
-# Draws stop where a share of 2^-60 of a tail is left: a million scales beyond the last row.
-_LEAST_SHARE = 2.0**-60
 _FARTHEST = 1e300
 # How close to a multiple of the step a bound counts as that multiple, in steps.
 _CLOSE = 1e-6
@@ -221,19 +215,17 @@ class Grid:
         """Return the log density of the bin with ``away`` tail bins between it and the pieces."""
         if self.tail_mass[side] == 0:
             return np.full(np.shape(away), -np.inf)
-        scale = self.tail_scale[side] / self.step
-        log_bin = np.log(-np.expm1(-_SHAPE * np.log1p(1 / (scale + away))))
-        log_bin -= _SHAPE * np.log1p(away / scale)
-        return np.asarray(log_bin + math.log(self.tail_mass[side]) - math.log(self.step))
+        log_scale = math.log(self.tail_mass[side]) - math.log(self.step)
+        return np.asarray(tails.log_bin(self._scales[side], away) + log_scale)
+
+    @cached_property
+    def _scales(self) -> tuple[float, float]:
+        """Scales of the tails in bins."""
+        low, high = (self.tail_scale / self.step).tolist()
+        return low, high
 
     def _survival(self, side: int, away: Any) -> FloatArray:
-        """Return the share of a tail beyond a distance in bins; linear within each bin."""
-        scale = self.tail_scale[side] / self.step
-        away = np.clip(away, 0.0, _FARTHEST)
-        whole = np.floor(away)
-        here = np.exp(-_SHAPE * np.log1p(whole / scale))
-        next_ = np.exp(-_SHAPE * np.log1p((whole + 1) / scale))
-        return np.asarray(here + (away - whole) * (next_ - here))
+        return tails.survival(self._scales[side], np.clip(away, 0.0, _FARTHEST))
 
     # Intervals.
 
@@ -302,27 +294,23 @@ class Grid:
         around = (width * width - 1) / 12
         sums = [self.pieces, self.pieces * middle, self.pieces * around]
         weight, first, second = (self._by_cell(part) for part in sums)
-        tails = [self._tail_moments(side) for side in (0, 1)]
+        beyond = [self._tail_moments(side) for side in (0, 1)]
         for cell, side in ((0, 0), (-1, 1)):
-            tail_mean, tail_variance = tails[side]
+            tail_mean, tail_variance = beyond[side]
             weight[cell] += self.tail_mass[side]
             first[cell] += self.tail_mass[side] * tail_mean
             second[cell] += self.tail_mass[side] * tail_variance
         mean = first / weight
         second += self._by_cell(self.pieces * (middle - np.repeat(mean, np.diff(self._ptr))) ** 2)
         for cell, side in ((0, 0), (-1, 1)):
-            second[cell] += self.tail_mass[side] * (tails[side][0] - mean[cell]) ** 2
+            second[cell] += self.tail_mass[side] * (beyond[side][0] - mean[cell]) ** 2
         return mean, second / weight
 
     def _tail_moments(self, side: int) -> tuple[float, float]:
-        """Mean and variance of the bin in a tail, summed over its bins by Hurwitz' zeta."""
-        scale = float(self.tail_scale[side]) / self.step
-        third = float(zeta(3, scale + 1))
-        mean = scale**3 * third
-        second = 2 * scale**3 * (float(zeta(2, scale + 1)) - scale * third) - mean
-        if side == 0:
-            return self.edges[0] - 1 - mean, second - mean * mean
-        return self.edges[-1] + mean, second - mean * mean
+        """Mean and variance of the bin in a tail."""
+        mean, variance = tails.moments(self._scales[side])
+        first = self.edges[0] - 1 - mean if side == 0 else self.edges[-1] + mean
+        return float(first), variance
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -378,21 +366,13 @@ class Grid:
         first, last = float(self.edges[0]), float(self.edges[-1])
         place = np.interp(target, self._below, self.edges)
         if self.tail_mass[0] > 0:
-            away = self._distance(0, target / self.tail_mass[0])
+            away = tails.distance(self._scales[0], target / self.tail_mass[0])
             place = np.where(target < self._below[0], first - away, place)
         if self.tail_mass[1] > 0:
-            away = self._distance(1, 1 - (target - self._below[-1]) / self.tail_mass[1])
+            share = 1 - (target - self._below[-1]) / self.tail_mass[1]
+            away = tails.distance(self._scales[1], share)
             place = np.where(target > self._below[-1], last + away, place)
         return np.asarray(place, dtype=np.float64)
-
-    def _distance(self, side: int, share: FloatArray) -> FloatArray:
-        """Return the distance in bins beyond which a share of a tail lies."""
-        scale = self.tail_scale[side] / self.step
-        share = np.clip(share, _LEAST_SHARE, 1.0)
-        whole = np.floor(scale * np.expm1(-np.log(share) / _SHAPE))
-        here = np.exp(-_SHAPE * np.log1p(whole / scale))
-        next_ = np.exp(-_SHAPE * np.log1p((whole + 1) / scale))
-        return np.asarray(whole + np.clip((here - share) / (here - next_), 0.0, 1.0))
 
     def cdf(self, probabilities: ArrayLike, values: ArrayLike) -> FloatArray:
         """Return P(X <= x) for rows of probabilities of cells.
