@@ -182,6 +182,24 @@ def test_bad_overrules(columns, message):
         learn_domains(pd.DataFrame({"a": ["1", "x"]}), columns=columns)
 
 
+@pytest.mark.parametrize("cell", ["nan", "1,5", "", "?", {}, [1]])
+def test_text_that_is_no_number_is_named(cell):
+    cells = np.array([1.5, 2.5, None], dtype=object)
+    cells[1] = cell
+    with pytest.raises(DataError, match="in row 1, column 'a' is not a number"):
+        learn_domains(pd.DataFrame({"a": cells}), columns={"a": "number"})
+    domains = learn_domains(pd.DataFrame({"a": [1.5, 2.5]}), numbers=True)
+    with pytest.raises(DataError, match="in row 1, column 'a' is not a number"):
+        encode(pd.DataFrame({"a": cells}), domains, allow_missing=True)
+    with pytest.raises(DataError, match="in row 1, column 'a' is not a number"):
+        encode(cells[:, None], domains, allow_missing=True)
+
+
+def test_numbers_that_are_too_large():
+    with pytest.raises(DataError, match=r"Column 'a': Values of 1e\+200 .* change the unit"):
+        learn_domains(pd.DataFrame({"a": [1e200, 0.5]}), numbers=True)
+
+
 def test_kinds_do_not_mix():
     times = pd.DataFrame({"a": pd.date_range("2024-01-01", periods=30)})
     with pytest.raises(DataError, match="kind date, not numbers"):

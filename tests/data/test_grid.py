@@ -194,6 +194,33 @@ def test_a_weight_is_a_repeated_row(rows, max_cells):
     assert weighted.n_cells <= max_cells
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(-1e150, 1e150),
+            st.floats(-1, 1),
+            st.integers(-1000, 1000).map(float),
+            st.integers(-1000, 1000).map(lambda k: k / 100),
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_any_finite_numbers(values):
+    grid = learn_grid(values)
+    assert Grid.from_json(grid.to_json()) == grid
+    codes = grid.codes(values)
+    assert codes.max() < grid.n_cells
+    assert (grid.log_density(values) <= -math.log(grid.step) + 1e-9).all()
+    for column in (grid.log_density(values), grid.mean, grid.variance, grid.mode, grid.peak):
+        assert np.isfinite(column).all()
+    np.testing.assert_array_equal(grid.codes(grid.mode), np.arange(grid.n_cells))
+    drawn = grid.draw(codes, np.full(len(codes), 0.37))
+    np.testing.assert_array_equal(grid.codes(drawn), codes)
+    assert grid.weights(-math.inf, math.inf) == pytest.approx(np.ones(grid.n_cells))
+
+
 INTERVALS = [
     (-math.inf, math.inf),
     (0.0, math.inf),
@@ -420,6 +447,8 @@ def test_given_steps():
             learn_grid([1.0], step=step)
     with pytest.raises(DataError, match="too small"):
         learn_grid([1e10], step=1e-10)
+    with pytest.raises(DataError, match="change the unit"):
+        learn_grid([1e200, 1.0])
     for cells in (0, 255):
         with pytest.raises(DataError, match="max_cells"):
             learn_grid([1.0], max_cells=cells)

@@ -18,6 +18,8 @@ from bayescut.exceptions import DataError
 
 __all__ = ["halvings", "learn_grid"]
 
+# Larger numbers cannot be squared.
+_LARGEST = 1e150
 # Split points of grids drawn at random lie between these quantiles.
 _DRAWN = (0.25, 0.75)
 # Scales of the tails are mean distances of this outermost share of the rows from its quantile.
@@ -78,6 +80,9 @@ def learn_grid(
         np.asarray(values, dtype=np.float64),
         None if weights is None else np.asarray(weights, dtype=np.float64),
     )
+    largest = float(np.abs(distinct[[0, -1]]).max())
+    if largest > _LARGEST:
+        raise DataError(f"Values of {largest:g} have no variance: change the unit of the column.")
     if step is None:
         step, exact = find_step(distinct, rows)
     else:

@@ -407,7 +407,11 @@ class _Column:
         distinct, rows = distinct_values(values[seen], weights)
         self.n_distinct = len(distinct)
         endless = (-math.inf, math.inf) if unit is not None else (None, None)
-        grid = learn_grid(distinct, rows, max_cells=self.max_cells, bounds=endless)
+        try:
+            grid = learn_grid(distinct, rows, max_cells=self.max_cells, bounds=endless)
+        except DataError as error:
+            title = self.position if self.name is None else repr(self.name)
+            raise DataError(f"Column {title}: {error}") from error
         domain = Domain(self.name, grid.n_cells, dtype=dtype, grid=grid, unit=unit)
         heaviest = int(np.argmax(rows))
         share = rows[heaviest] / rows.sum()

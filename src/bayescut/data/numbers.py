@@ -91,7 +91,7 @@ def _to_numbers(column: Any, where: Where, position: int) -> FloatArray:
     values = np.empty(len(column))
     for row, cell in enumerate(column):
         try:
-            values[row] = math.nan if is_missing(cell) else float(cell)
+            values[row] = math.nan if is_missing(cell) else _plain_number(cell)
         except (TypeError, ValueError, OverflowError):
             raise DataError(
                 f"{cell!r} in {where(row, position)} is not a number: make it NaN if it means "
@@ -99,6 +99,13 @@ def _to_numbers(column: Any, where: Where, position: int) -> FloatArray:
                 f"columns={{{_name(where, position)}: 'label'}}."
             ) from None
     return values
+
+
+def _plain_number(cell: Any) -> float:
+    number = float(cell)
+    if math.isnan(number):  # the text "nan": whether it means a gap is for the user to say
+        raise ValueError
+    return number
 
 
 def _to_times(column: Any, kind: str, where: Where, position: int) -> Any:
