@@ -1,7 +1,7 @@
 """How a table becomes exact integers, and numbers: kinds of columns, domains, encoding."""
 
 from bayescut.data.cells import halvings, learn_grid
-from bayescut.data.columns import ColumnReport, TableReport, describe_table
+from bayescut.data.columns import ColumnReport, TableReport, describe_table, learn_domains
 from bayescut.data.domains import (
     MAX_STATES,
     MISSING8,
@@ -11,7 +11,7 @@ from bayescut.data.domains import (
     code_dtype,
     missing_code,
 )
-from bayescut.data.encode import decode, encode, encode_table, learn_domains
+from bayescut.data.encode import decode, encode, encode_table
 from bayescut.data.evidence import (
     Interval,
     above,

@@ -28,15 +28,23 @@ from numpy.typing import ArrayLike, NDArray
 from bayescut._typing import FloatArray
 from bayescut.data.cells import learn_grid
 from bayescut.data.domains import MAX_STATES, Domain, Domains
-from bayescut.data.encode import code_sizes, least_states
 from bayescut.data.frames import dense, dtype_kind, is_category, learn_column, plain_numbers
 from bayescut.data.lattice import distinct_values
 from bayescut.data.numbers import check_numbers, frame_numbers, object_kind
-from bayescut.data.tables import Where, as_numbers, as_table, column_names, is_frame, is_missing
+from bayescut.data.tables import (
+    Where,
+    as_numbers,
+    as_table,
+    column_names,
+    column_range,
+    is_frame,
+    is_missing,
+    whole_blocks,
+)
 from bayescut.data.times import time_kind
 from bayescut.exceptions import DataError
 
-__all__ = ["ColumnReport", "TableReport", "describe_table"]
+__all__ = ["ColumnReport", "TableReport", "describe_table", "learn_domains"]
 
 # Whole numbers with more different values than this are numbers.
 _MOST_LABELS = 20
@@ -48,6 +56,100 @@ _ENOUGH = 50
 # about that atom.
 _ATOM = 0.1
 _MOSTLY_GAPS = 0.5
+
+
+def _unnamed(row: int, column: int) -> str:
+    """Name a cell of a table without column names."""
+    return f"row {row}, column {column}"
+
+
+def learn_domains(
+    X: Any,
+    n_states: ArrayLike | None = None,
+    *,
+    numbers: bool = False,
+    columns: Mapping[str | int, str] | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Domains:
+    """Learn the states of every column of a table.
+
+    Cells of arrays and lists are codes: column j has :math:`K_j = \\max(2, 1 + \\max_i x_{ij})`
+    states. Columns of a pandas DataFrame have the sorted distinct values as labels; booleans,
+    and numbers among 0 and 1, are binary even where only one of the two occurs.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n, m)
+        The table. NaN, None and NA are cells that were not observed and teach nothing.
+    n_states : int or array-like of shape (m,), optional
+        The least number of states of every column, where the table does not show them all.
+    numbers : bool
+        Whether columns may hold numbers and dates, as :func:`bayescut.data.describe_table`
+        decides. Otherwise every column holds labels, and fractions are refused.
+    columns : mapping from column name or position to a kind, optional
+        Kinds that overrule the decision, such as ``{"zip": "label"}``; implies ``numbers``.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, for the cells and densities of numbers.
+
+    Returns
+    -------
+    Domains
+        One domain per column.
+
+    Raises
+    ------
+    DataError
+        If a cell is negative, infinite, fractional or text in an array, if a column has more
+        than 65534 states, or if the table is empty.
+
+    Examples
+    --------
+    >>> from bayescut.data import learn_domains
+    >>> learn_domains([[0, 2], [0, 1]])
+    Domains(2 columns, n_states=[2, 3])
+    """
+    if numbers or columns is not None:
+        return describe_table(
+            X, columns=columns, n_states=n_states, sample_weight=sample_weight
+        ).domains
+    table = as_table(X)
+    floor = _least_states(n_states, table.shape[1])
+    if is_frame(table):
+        names = column_names(table)
+        return Domains(
+            learn_column(table.iloc[:, j], None if names is None else names[j], j, int(floor[j]))
+            for j in range(table.shape[1])
+        )
+    return Domains.of_sizes(np.maximum(_code_sizes(as_numbers(table, _unnamed), _unnamed), floor))
+
+
+def _code_sizes(array: NDArray[Any], where: Where) -> NDArray[np.int64]:
+    """Return the number of states of every column of an array whose cells are codes."""
+    if array.dtype.kind == "f":
+        high = np.zeros(array.shape[1])
+        for _, values, _ in whole_blocks(array, where):
+            np.maximum(high, values.max(axis=0), out=high)
+    else:
+        low, high = column_range(array)
+        if low.min() < 0 or high.max() >= MAX_STATES:
+            for _ in whole_blocks(array, where):  # raises at the first offender
+                pass
+    return np.maximum(high.astype(np.int64) + 1, 2)
+
+
+def _least_states(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
+    """Return the least number of states of every column, 0 where nothing is asked for."""
+    if n_states is None:
+        return np.zeros(n_columns, dtype=np.int64)
+    floor = np.asarray(n_states)
+    if floor.dtype.kind not in "iu" or floor.shape not in ((), (n_columns,)):
+        raise DataError(
+            f"n_states must be a whole number or {n_columns} whole numbers, one per column, "
+            f"not {n_states!r}."
+        )
+    if floor.min() < 1 or floor.max() > MAX_STATES:
+        raise DataError(f"n_states must lie between 1 and {MAX_STATES}, not {n_states!r}.")
+    return np.broadcast_to(floor, (n_columns,)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -202,7 +304,7 @@ def describe_table(
     names = column_names(table)
     wanted = _overruled(columns, names, n_columns)
     weights = _row_weights(sample_weight, n_rows)
-    floor = least_states(n_states, n_columns)
+    floor = _least_states(n_states, n_columns)
 
     def where(row: int, column: int) -> str:
         return f"row {row}, column {column if names is None else repr(names[column])}"
@@ -389,7 +491,7 @@ class _Column:
         def where(row: int, _: int) -> str:
             return self.where(row, self.position)
 
-        size = int(code_sizes(column[:, None], where)[0])
+        size = int(_code_sizes(column[:, None], where)[0])
         seen = column[~np.isnan(column)] if column.dtype.kind == "f" else column
         self.n_distinct = len(np.unique(seen))
         return Domain(self.name, max(size, floor))
