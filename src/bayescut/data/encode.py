@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -88,14 +88,7 @@ def encode(
     array([[  0,   1],
            [255,   2]], dtype=uint8)
     """
-    codes, _ = encode_table(
-        X,
-        domains,
-        allow_missing=allow_missing,
-        unseen=unseen,
-        estimator_name=estimator_name,
-    )
-    return codes
+    return _encode(X, domains, allow_missing, unseen, estimator_name, keep_values=False)[0]
 
 
 def encode_table(
@@ -142,6 +135,17 @@ def encode_table(
            [2.25,  nan],
            [ nan,  nan]])
     """
+    return _encode(X, domains, allow_missing, unseen, estimator_name, keep_values=True)
+
+
+def _encode(
+    X: Any,
+    domains: Domains,
+    allow_missing: bool,
+    unseen: str,
+    estimator_name: str,
+    keep_values: bool,
+) -> tuple[CodeArray, FloatArray | None]:
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}.")
     if unseen == "missing" and not allow_missing:
@@ -159,7 +163,6 @@ def encode_table(
     if len(continuous):
         raise DataError(f"Column {int(continuous[0])} is continuous and has no codes.")
     job = _Job(domains, allow_missing, unseen == "missing")
-    numbers = [j for j, domain in enumerate(domains) if domain.grid is not None]
     codes_are_labels = all(domain.start == 0 for domain in domains)
     if is_frame(table):
         dtypes = set(table.dtypes)
@@ -168,42 +171,34 @@ def encode_table(
         )
         if codes_are_labels and plain and positions == list(range(n_columns)):
             return job.from_codes(table.to_numpy()), None
-        columns = {j: table.iloc[:, positions[j]] for j in numbers}
-        values = job.values(
-            table.shape[0],
-            {j: _frame_column(column, domains, j) for j, column in columns.items()},
+        labels = {
+            j: column_encoder(table.iloc[:, positions[j]], domain)
+            for j, domain in enumerate(domains)
+            if domain.grid is None
+        }
+        codes = job.from_columns(
+            table.shape[0], labels, lambda row, column: table.iat[row, positions[column]]
         )
-        encoders = [
-            None if domain.grid is not None else column_encoder(table.iloc[:, j], domain)
-            for j, domain in zip(positions, domains, strict=True)
-        ]
-        cell = lambda row, column: table.iat[row, positions[column]]  # noqa: E731
-        return job.from_columns(table.shape[0], encoders, cell, values), values
+
+        def frame_column(j: int) -> FloatArray:
+            column, domain = table.iloc[:, positions[j]], domains[j]
+            return frame_numbers(column, domain.kind, domains.where, j, domain.unit)[0]
+
+        return codes, job.add_numbers(codes, frame_column, keep_values)
     if codes_are_labels:
         return job.from_codes(as_numbers(table, domains.where)), None
-    if len(numbers) == n_columns and table.dtype == np.float64 and table.flags.c_contiguous:
-        values = table  # no copy of a large table of numbers
-        for j in numbers:
-            job.check(values[:, j], j)
-    else:
-        values = job.values(
-            table.shape[0],
-            {j: array_numbers(table[:, j], domains.where, j) for j in numbers},
-        )
-    encoders = [
-        None if domain.grid is not None else _array_encoder(table[:, j], domain)
+    labels = {
+        j: _array_encoder(table[:, j], domain)
         for j, domain in enumerate(domains)
-    ]
-    codes = job.from_columns(
-        table.shape[0], encoders, lambda row, column: table[row, column], values
+        if domain.grid is None
+    }
+    codes = job.from_columns(table.shape[0], labels, lambda row, column: table[row, column])
+    # A large table of nothing but numbers is not copied.
+    same = not labels and table.dtype == np.float64 and table.flags.c_contiguous
+    values = job.add_numbers(
+        codes, lambda j: array_numbers(table[:, j], domains.where, j), keep_values and not same
     )
-    return codes, values
-
-
-def _frame_column(column: Any, domains: Domains, position: int) -> FloatArray:
-    domain = domains[position]
-    values, _ = frame_numbers(column, domain.kind, domains.where, position, domain.unit)
-    return values
+    return codes, table if same and keep_values else values
 
 
 class _Job:
@@ -245,14 +240,18 @@ class _Job:
                 block[missing] = self.mark
         return codes
 
-    def values(self, n_rows: int, columns: dict[int, FloatArray]) -> FloatArray | None:
-        """Return the numbers of a table, NaN in columns of labels; None if there are none."""
-        if not columns:
-            return None
-        values = np.full((n_rows, len(self.domains)), np.nan)
-        for j, column in columns.items():
-            self.check(column, j)
-            values[:, j] = column
+    def add_numbers(
+        self, codes: CodeArray, column: Callable[[int], FloatArray], keep_values: bool
+    ) -> FloatArray | None:
+        """Fill in the cells of numbers, column by column; return the numbers if they are kept."""
+        numbers = [j for j, domain in enumerate(self.domains) if domain.grid is not None]
+        values = np.full(codes.shape, np.nan) if keep_values and numbers else None
+        for j in numbers:
+            cells = column(j)
+            self.check(cells, j)
+            codes[:, j] = self._cells(cells, j)
+            if values is not None:
+                values[:, j] = cells
         return values
 
     def check(self, column: FloatArray, j: int) -> None:
@@ -264,18 +263,14 @@ class _Job:
     def from_columns(
         self,
         n_rows: int,
-        encoders: Sequence[ColumnEncoder | None],
+        encoders: Mapping[int, ColumnEncoder],
         cell: Callable[[int, int], Any],
-        values: FloatArray | None,
     ) -> CodeArray:
-        """Encode column by column: labels are looked up, numbers (no encoder) find their cell."""
-        codes = np.empty((n_rows, len(encoders)), dtype=self.dtype)
+        """Encode columns of labels, each with its own look-up; the others are left open."""
+        codes = np.empty((n_rows, len(self.domains)), dtype=self.dtype)
         # Blocks keep the strided writes into one column within the cache.
         for rows in row_blocks(n_rows, 8):
-            for column, encoder in enumerate(encoders):
-                if encoder is None:
-                    codes[rows, column] = self._cells(values, rows, column)
-                    continue
+            for column, encoder in encoders.items():
                 found = encoder(rows)
                 if found.min() < 0:
                     refused = np.zeros(len(found), dtype=bool)
@@ -290,11 +285,10 @@ class _Job:
                 codes[rows, column] = found
         return codes
 
-    def _cells(self, values: FloatArray | None, rows: slice, column: int) -> CodeArray:
+    def _cells(self, numbers: FloatArray, column: int) -> CodeArray:
         grid = self.domains[column].grid
-        if grid is None or values is None:
+        if grid is None:
             raise DataError(f"Column {column} has no numbers.")
-        numbers = values[rows, column]
         found = grid.codes(numbers)
         if self.mark != MISSING8:
             found = np.where(np.isnan(numbers), self.mark, found.astype(self.dtype))
