@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bayescut.data import Grid, halvings, learn_grid
@@ -207,6 +207,9 @@ def test_a_weight_is_a_repeated_row(rows, max_cells):
         max_size=30,
     )
 )
+@example([5e-324])
+@example([5e-324, 0.0, 1e-310])
+@example([1e150, -1e150, 1e-300])
 def test_any_finite_numbers(values):
     grid = learn_grid(values)
     assert Grid.from_json(grid.to_json()) == grid

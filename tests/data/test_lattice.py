@@ -58,7 +58,7 @@ def test_digits_of_a_computation_are_no_lattice():
     assert step_of(values)[0] == 0.001
 
 
-@pytest.mark.parametrize("value", [0.0, 3.7, -1e-300, 1e300, np.pi])
+@pytest.mark.parametrize("value", [0.0, 3.7, -1e-300, 5e-324, 1e300, np.pi])
 def test_constants(value):
     step, _ = step_of([value] * 3)
     assert step > 0

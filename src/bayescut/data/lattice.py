@@ -17,6 +17,8 @@ from bayescut.exceptions import DataError
 
 __all__ = ["LARGEST_BIN", "distinct_values", "find_step", "on_lattice", "snap", "to_bins"]
 
+# Smaller steps have no inverse that is a float.
+_LEAST_STEP = 1e-300
 # Bins are whole numbers held exactly by float64.
 LARGEST_BIN = 2**53
 # A lattice is believed if it holds this share of the rows. Wine's acids, sugar and alcohol have
@@ -109,7 +111,7 @@ def find_step(values: FloatArray, weights: FloatArray) -> tuple[float, bool]:
     """
     largest = float(np.abs(values).max())
     # Beyond 2^53 neighbouring whole numbers are one float: the lattice is that of the floats.
-    least = 2.0 ** math.ceil(math.log2(largest / LARGEST_BIN)) if largest > 0 else 0.0
+    least = max(math.ldexp(1.0, math.frexp(largest)[1] - 53), _LEAST_STEP)
     if least < 1.0 and (np.floor(values) == values).all():
         return 1.0, True
     spread = _bulk(values, weights)
@@ -154,6 +156,7 @@ def _bulk(values: FloatArray, weights: FloatArray) -> float:
 
 def _round_down(number: float) -> float:
     """Return the largest of 1, 2 and 5 times a power of ten that is not above a number."""
+    number = max(number, _LEAST_STEP)
     power = 10.0 ** math.floor(math.log10(number))
     digit = number / power
     return power * (5 if digit >= 5 else 2 if digit >= 2 else 1)
