@@ -13,6 +13,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from bayescut.data.grid import Grid
+from bayescut.data.times import UNITS, time_number, time_value
 from bayescut.exceptions import DataError
 
 __all__ = [
@@ -91,7 +93,7 @@ def label_array(labels: Iterable[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """The states of one column.
+    """What one column can hold: labels, or numbers in the cells of a grid.
 
     Parameters
     ----------
@@ -103,6 +105,14 @@ class Domain:
         The K labels in code order; None when the codes 0, ..., K-1 are the labels.
     dtype : str or None
         The pandas dtype to restore on decoding, None for columns of numpy arrays.
+    grid : Grid or None
+        The cells and the density of a number, a date or a duration; K is their number.
+    unit : str or None
+        The unit in which the grid counts dates (since 1970, in UTC) and durations: D, h, m, s,
+        ms, us or ns.
+    empty : bool
+        Whether no value of the column was ever observed. Such a column has one state, which
+        stands for any value.
 
     Examples
     --------
@@ -116,9 +126,13 @@ class Domain:
     n_states: int
     labels: NDArray[Any] | None = None
     dtype: str | None = None
+    grid: Grid | None = None
+    unit: str | None = None
+    empty: bool = False
 
     def __post_init__(self) -> None:
         n_states = int(self.n_states)
+        self._check_kind(n_states)
         if not 0 <= n_states <= MAX_STATES:
             raise DataError(
                 f"Column {self.name!r} has {n_states} states, allowed are 0 to {MAX_STATES}: "
@@ -135,6 +149,53 @@ class Domain:
             if len(self._code_of) != n_states:
                 raise DataError(f"Column {self.name!r} has a label twice among its states.")
 
+    def _check_kind(self, n_states: int) -> None:
+        if self.grid is not None and not isinstance(self.grid, Grid):
+            raise DataError(f"The grid of column {self.name!r} is no Grid: {self.grid!r}.")
+        if self.grid is not None and (self.labels is not None or n_states != self.grid.n_cells):
+            raise DataError(
+                f"Column {self.name!r} has {n_states} states and a grid of {self.grid.n_cells} "
+                "cells: a number has as many states as cells, and no labels."
+            )
+        if self.unit is not None and (self.grid is None or self.unit not in UNITS):
+            raise DataError(
+                f"Column {self.name!r} has the unit {self.unit!r}: only dates and durations have "
+                f"one, of {', '.join(UNITS)}."
+            )
+        if self.empty and (n_states != 1 or self.labels is not None or self.grid is not None):
+            raise DataError(f"Column {self.name!r} is empty and has one state without a label.")
+
+    @property
+    def kind(self) -> str:
+        """What the column holds: ``label``, ``number``, ``date``, ``duration`` or ``empty``.
+
+        ``continuous`` for columns of circuits built by hand, which have neither states nor grid.
+        """
+        if self.empty:
+            return "empty"
+        if self.grid is None:
+            return "label" if self.n_states else "continuous"
+        if self.unit is None:
+            return "number"
+        return "duration" if str(self.dtype).startswith("timedelta") else "date"
+
+    def number(self, value: Any) -> float:
+        """Return a number, date or duration as the grid counts it; ValueError if it is none."""
+        if self.unit is not None:
+            return time_number(value, self.unit, self.kind)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, (bool, int, float)):
+            raise ValueError(f"{_show(value)} is not a number")
+        return float(value)
+
+    def value(self, number: float) -> Any:
+        """Return what the table shows for a number of the grid: a number, a date or a duration."""
+        if self.unit is not None:
+            return time_value(number, self.unit, self.kind)
+        whole = self.dtype is not None and "int" in self.dtype.lower()
+        return round(number) if whole else float(number)
+
     @cached_property
     def _code_of(self) -> dict[Any, int]:
         # Python's own equality does the matching: True, 1 and 1.0 are one label in every dtype.
@@ -144,6 +205,8 @@ class Domain:
     @cached_property
     def start(self) -> int | None:
         """The label of code 0 if the labels are consecutive whole numbers in order, else None."""
+        if self.grid is not None or self.empty:
+            return None
         if self.labels is None:
             return 0
         if self.n_states == 0 or self.labels.dtype.kind not in "bif":
@@ -165,16 +228,28 @@ class Domain:
         return found
 
     def find(self, label: Any) -> int:
-        """Return the code of a label, -1 if the column has no such label."""
+        """Return the code of a label or number, -1 if the column has no such label."""
+        if self.empty:
+            return -1
+        if self.grid is not None:
+            try:
+                number = self.number(label)
+            except ValueError:
+                return -1
+            return int(self.grid.codes(number)) if math.isfinite(number) else -1
         try:
             return self._code_of.get(label, -1)
         except TypeError:  # unhashable: a list or a dict is never a label
             return -1
 
     def label(self, code: int) -> Any:
-        """Return the label of a code."""
+        """Return the label of a code; of a number, the most likely value of the cell."""
         if not 0 <= code < self.n_states:
             raise DataError(f"Code {code} is outside 0, ..., {self.n_states - 1}.")
+        if self.grid is not None:
+            return self.value(float(self.grid.mode[code]))
+        if self.empty:
+            return None
         return int(code) if self.labels is None else plain_label(self.labels[code])
 
     def known_values(self) -> str:
@@ -186,6 +261,11 @@ class Domain:
         >>> Domain(None, 3).known_values()
         'Known values: 0, 1, 2.'
         """
+        if self.empty:
+            return "No value of it was observed in training."
+        if self.grid is not None:
+            low, high = (self.value(number) for number in self.grid.range)
+            return f"It holds values of kind {self.kind}, in training from {low} to {high}."
         if self.n_states <= 8:
             labels = [self.label(code) for code in range(self.n_states)]
             return f"Known values: {', '.join(map(_show, labels))}."
@@ -199,7 +279,7 @@ class Domain:
         if self.labels is not None:
             # 1 == True == 1.0 in Python; as labels they are different tables.
             labels = tuple((type(value).__name__, value) for value in self.labels.tolist())
-        return self.name, self.n_states, labels, self.dtype
+        return self.name, self.n_states, labels, self.dtype, self.grid, self.unit, self.empty
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
@@ -306,36 +386,14 @@ class Domains(Sequence[Domain]):
     def to_json(self) -> str:
         """Write the domains as JSON text; :meth:`from_json` restores them without loss."""
         return json.dumps(
-            [
-                {
-                    "name": domain.name,
-                    "n_states": domain.n_states,
-                    "labels": None
-                    if domain.labels is None
-                    else [_label_to_json(label) for label in domain.labels.tolist()],
-                    "dtype": domain.dtype,
-                }
-                for domain in self._domains
-            ],
-            ensure_ascii=True,
-            allow_nan=False,
+            [_to_record(domain) for domain in self._domains], ensure_ascii=True, allow_nan=False
         )
 
     @classmethod
     def from_json(cls, text: str) -> Domains:
         """Read what :meth:`to_json` wrote."""
         try:
-            return cls(
-                Domain(
-                    column["name"],
-                    column["n_states"],
-                    None
-                    if column["labels"] is None
-                    else label_array(_label_from_json(label) for label in column["labels"]),
-                    column["dtype"],
-                )
-                for column in json.loads(text)
-            )
+            return cls(_from_record(column) for column in json.loads(text))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise DataError(f"This text does not describe domains: {error}.") from error
 
@@ -371,6 +429,44 @@ class Domains(Sequence[Domain]):
 def _some(names: Sequence[str], limit: int = 8) -> str:
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown}, ... ({len(names)} in all)"
+
+
+def _to_record(domain: Domain) -> dict[str, Any]:
+    labels = None
+    if domain.labels is not None:
+        labels = [_label_to_json(label) for label in domain.labels.tolist()]
+    record: dict[str, Any] = {
+        "name": domain.name,
+        "n_states": domain.n_states,
+        "labels": labels,
+        "dtype": domain.dtype,
+    }
+    # Only where there is something to say: files of label columns stay as they were.
+    if domain.grid is not None:
+        record["grid"] = domain.grid.record()
+    if domain.unit is not None:
+        record["unit"] = domain.unit
+    if domain.empty:
+        record["empty"] = True
+    return record
+
+
+def _from_record(column: Any) -> Domain:
+    labels = column["labels"]
+    if labels is not None:
+        labels = label_array(_label_from_json(label) for label in labels)
+    grid, unit, empty = column.get("grid"), column.get("unit"), column.get("empty", False)
+    if not (unit is None or isinstance(unit, str)) or not isinstance(empty, bool):
+        raise TypeError("unit must be text, empty true or false")
+    return Domain(
+        column["name"],
+        column["n_states"],
+        labels,
+        column["dtype"],
+        None if grid is None else Grid.from_record(grid),
+        unit,
+        empty,
+    )
 
 
 def _label_to_json(label: Any) -> Any:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayescut._typing import CodeArray
+from bayescut._typing import CodeArray, FloatArray
 from bayescut.data.domains import (
-    MAX_STATES,
+    MISSING8,
     Domain,
     Domains,
     code_dtype,
@@ -23,9 +23,9 @@ from bayescut.data.frames import (
     column_encoder,
     decode_frame,
     find_labels,
-    learn_column,
     match_columns,
 )
+from bayescut.data.numbers import array_numbers, check_numbers, frame_numbers
 from bayescut.data.tables import (
     Where,
     as_numbers,
@@ -38,79 +38,10 @@ from bayescut.data.tables import (
     row_blocks,
     whole_blocks,
 )
+from bayescut.data.times import time_cells
 from bayescut.exceptions import DataError
 
-__all__ = ["decode", "encode", "encode_row", "encode_sets", "learn_domains"]
-
-
-def _unnamed(row: int, column: int) -> str:
-    return f"row {row}, column {column}"
-
-
-def learn_domains(X: Any, n_states: ArrayLike | None = None) -> Domains:
-    """Learn the states of every column of a table.
-
-    Cells of arrays and lists are codes: column j has :math:`K_j = \\max(2, 1 + \\max_i x_{ij})`
-    states. Columns of a pandas DataFrame have the sorted distinct values as labels; booleans,
-    and numbers among 0 and 1, are binary even where only one of the two occurs.
-
-    Parameters
-    ----------
-    X : array-like or DataFrame of shape (n, m)
-        The table. NaN, None and NA are cells that were not observed and teach nothing.
-    n_states : int or array-like of shape (m,), optional
-        The least number of states of every column, where the table does not show them all.
-
-    Returns
-    -------
-    Domains
-        One domain per column.
-
-    Raises
-    ------
-    DataError
-        If a cell is negative, infinite, fractional or text in an array, if a column has more
-        than 65534 states, or if the table is empty.
-
-    Examples
-    --------
-    >>> from bayescut.data import learn_domains
-    >>> learn_domains([[0, 2], [0, 1]])
-    Domains(2 columns, n_states=[2, 3])
-    """
-    table = as_table(X)
-    floor = _floors(n_states, table.shape[1])
-    if is_frame(table):
-        names = column_names(table)
-        return Domains(
-            learn_column(table.iloc[:, j], None if names is None else names[j], j, int(floor[j]))
-            for j in range(table.shape[1])
-        )
-    array = as_numbers(table, _unnamed)
-    if array.dtype.kind == "f":
-        high = np.zeros(array.shape[1])
-        for _, values, _ in whole_blocks(array, _unnamed):
-            np.maximum(high, values.max(axis=0), out=high)
-    else:
-        low, high = column_range(array)
-        if low.min() < 0 or high.max() >= MAX_STATES:
-            for _ in whole_blocks(array, _unnamed):  # raises at the first offender
-                pass
-    return Domains.of_sizes(np.maximum(high.astype(np.int64) + 1, np.maximum(floor, 2)))
-
-
-def _floors(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
-    if n_states is None:
-        return np.zeros(n_columns, dtype=np.int64)
-    floor = np.asarray(n_states)
-    if floor.dtype.kind not in "iu" or floor.shape not in ((), (n_columns,)):
-        raise DataError(
-            f"n_states must be a whole number or {n_columns} whole numbers, one per column, "
-            f"not {n_states!r}."
-        )
-    if floor.min() < 1 or floor.max() > MAX_STATES:
-        raise DataError(f"n_states must lie between 1 and {MAX_STATES}, not {n_states!r}.")
-    return np.broadcast_to(floor, (n_columns,)).astype(np.int64)
+__all__ = ["decode", "encode", "encode_table"]
 
 
 def encode(
@@ -157,6 +88,64 @@ def encode(
     array([[  0,   1],
            [255,   2]], dtype=uint8)
     """
+    return _encode(X, domains, allow_missing, unseen, estimator_name, keep_values=False)[0]
+
+
+def encode_table(
+    X: Any,
+    domains: Domains,
+    *,
+    allow_missing: bool,
+    unseen: Literal["error", "missing"] = "error",
+    estimator_name: str = "the model",
+) -> tuple[CodeArray, FloatArray | None]:
+    """Turn a table into codes, and the values of its numbers.
+
+    Parameters
+    ----------
+    X, domains, allow_missing, unseen, estimator_name
+        As for :func:`encode`. Numbers beyond the range seen in training are no errors: they lie
+        in the outermost cells.
+
+    Returns
+    -------
+    codes : ndarray of shape (n, m)
+        As for :func:`encode`; the code of a number is its cell.
+    values : float64 array of shape (n, m), or None
+        The numbers (dates and durations in the unit of their domain); NaN where a cell was not
+        observed and in columns of labels. None if no column holds numbers.
+
+    Raises
+    ------
+    DataError
+        Naming row, column and value of a cell that has no code, or is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayescut.data import encode_table, learn_domains
+    >>> X = np.array([[0.5, 1], [2.25, 0], [np.nan, 1]])
+    >>> codes, values = encode_table(X, learn_domains(X, numbers=True), allow_missing=True)
+    >>> codes
+    array([[  0,   1],
+           [  1,   0],
+           [255,   1]], dtype=uint8)
+    >>> values
+    array([[0.5 ,  nan],
+           [2.25,  nan],
+           [ nan,  nan]])
+    """
+    return _encode(X, domains, allow_missing, unseen, estimator_name, keep_values=True)
+
+
+def _encode(
+    X: Any,
+    domains: Domains,
+    allow_missing: bool,
+    unseen: str,
+    estimator_name: str,
+    keep_values: bool,
+) -> tuple[CodeArray, FloatArray | None]:
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}.")
     if unseen == "missing" and not allow_missing:
@@ -181,19 +170,35 @@ def encode(
             isinstance(dtype, np.dtype) and dtype.kind in "biu" for dtype in dtypes
         )
         if codes_are_labels and plain and positions == list(range(n_columns)):
-            return job.from_codes(table.to_numpy())
-        return job.from_columns(
-            table.shape[0],
-            [column_encoder(table.iloc[:, j], d) for j, d in zip(positions, domains, strict=True)],
-            lambda row, column: table.iat[row, positions[column]],
+            return job.from_codes(table.to_numpy()), None
+        labels = {
+            j: column_encoder(table.iloc[:, positions[j]], domain)
+            for j, domain in enumerate(domains)
+            if domain.grid is None
+        }
+        codes = job.from_columns(
+            table.shape[0], labels, lambda row, column: table.iat[row, positions[column]]
         )
+
+        def frame_column(j: int) -> FloatArray:
+            column, domain = table.iloc[:, positions[j]], domains[j]
+            return frame_numbers(column, domain.kind, domains.where, j, domain.unit)[0]
+
+        return codes, job.add_numbers(codes, frame_column, keep_values)
     if codes_are_labels:
-        return job.from_codes(as_numbers(table, domains.where))
-    return job.from_columns(
-        table.shape[0],
-        [_array_encoder(table[:, j], domain) for j, domain in enumerate(domains)],
-        lambda row, column: table[row, column],
+        return job.from_codes(as_numbers(table, domains.where)), None
+    labels = {
+        j: _array_encoder(table[:, j], domain)
+        for j, domain in enumerate(domains)
+        if domain.grid is None
+    }
+    codes = job.from_columns(table.shape[0], labels, lambda row, column: table[row, column])
+    # A large table of nothing but numbers is not copied.
+    same = not labels and table.dtype == np.float64 and table.flags.c_contiguous
+    values = job.add_numbers(
+        codes, lambda j: array_numbers(table[:, j], domains.where, j), keep_values and not same
     )
+    return codes, table if same and keep_values else values
 
 
 class _Job:
@@ -235,17 +240,37 @@ class _Job:
                 block[missing] = self.mark
         return codes
 
+    def add_numbers(
+        self, codes: CodeArray, column: Callable[[int], FloatArray], keep_values: bool
+    ) -> FloatArray | None:
+        """Fill in the cells of numbers, column by column; return the numbers if they are kept."""
+        numbers = [j for j, domain in enumerate(self.domains) if domain.grid is not None]
+        values = np.full(codes.shape, np.nan) if keep_values and numbers else None
+        for j in numbers:
+            cells = column(j)
+            self.check(cells, j)
+            codes[:, j] = self._cells(cells, j)
+            if values is not None:
+                values[:, j] = cells
+        return values
+
+    def check(self, column: FloatArray, j: int) -> None:
+        """Refuse numbers that cannot be: infinite, beyond bounds, missing where none may be."""
+        check_numbers(column, self.domains.where, j, self.domains[j])
+        if not self.allow_missing and np.isnan(column).any():
+            self._refuse(np.nan, int(np.argmax(np.isnan(column))), j)
+
     def from_columns(
         self,
         n_rows: int,
-        encoders: list[ColumnEncoder],
+        encoders: Mapping[int, ColumnEncoder],
         cell: Callable[[int, int], Any],
     ) -> CodeArray:
-        """Encode column by column, each with its own look-up of labels."""
-        codes = np.empty((n_rows, len(encoders)), dtype=self.dtype)
+        """Encode columns of labels, each with its own look-up; the others are left open."""
+        codes = np.empty((n_rows, len(self.domains)), dtype=self.dtype)
         # Blocks keep the strided writes into one column within the cache.
         for rows in row_blocks(n_rows, 8):
-            for column, encoder in enumerate(encoders):
+            for column, encoder in encoders.items():
                 found = encoder(rows)
                 if found.min() < 0:
                     refused = np.zeros(len(found), dtype=bool)
@@ -260,6 +285,15 @@ class _Job:
                 codes[rows, column] = found
         return codes
 
+    def _cells(self, numbers: FloatArray, column: int) -> CodeArray:
+        grid = self.domains[column].grid
+        if grid is None:
+            raise DataError(f"Column {column} has no numbers.")
+        found = grid.codes(numbers)
+        if self.mark != MISSING8:
+            found = np.where(np.isnan(numbers), self.mark, found.astype(self.dtype))
+        return found
+
     def _refuse(self, value: Any, row: int, column: int) -> None:
         place = self.domains.where(row, column)
         if is_missing(value):
@@ -273,6 +307,11 @@ class _Job:
             value = int(value)
         if isinstance(value, (dict, list, set, complex)):
             reject_cell(value, place)
+        if self.domains[column].empty:
+            raise DataError(
+                f"Value {value!r} in {place}: no value of this column was observed in training, "
+                "so nothing is known about it. Use NaN, or leave the column out of both tables."
+            )
         raise DataError(
             f"Unseen value {value!r} in {place}. {self.domains[column].known_values()} "
             "Use NaN for a cell that was not observed; to allow more states, show them in "
@@ -305,11 +344,12 @@ def decode(
     codes: ArrayLike,
     domains: Domains,
     *,
+    values: ArrayLike | None = None,
     index: Any = None,
     columns: Any = None,
     as_frame: bool,
 ) -> Any:
-    """Turn codes back into labels: the inverse of :func:`encode`.
+    """Turn codes back into labels and numbers: the inverse of :func:`encode_table`.
 
     Parameters
     ----------
@@ -317,6 +357,9 @@ def decode(
         uint8 or uint16 codes; the largest value of the dtype means "not observed".
     domains : Domains
         The states of every column.
+    values : array-like of shape (n, m), optional
+        The values of numbers, as :func:`encode_table` returns them. Without them, a number is the
+        most likely value of its cell.
     index : Index, optional
         Row index of the DataFrame.
     columns : Index or list, optional
@@ -349,20 +392,54 @@ def decode(
             f"Code {codes[row, column]} in {domains.where(row, column)} is outside "
             f"0, ..., {domains[column].n_states - 1}."
         )
+    numbers = _number_values(codes, domains, values)
     if as_frame:
-        return decode_frame(codes, domains, index, columns)
+        return decode_frame(codes, domains, index, columns, numbers)
     out: NDArray[Any] = np.empty(codes.shape, dtype=_decoded_dtype(domains, bool(missing.any())))
     out[...] = codes
     for column, domain in enumerate(domains):
         if domain.labels is not None:
             out[:, column] = domain.labels[np.where(missing[:, column], 0, codes[:, column])]
+        elif numbers is not None and domain.grid is not None:
+            missing[:, column] = np.isnan(numbers[:, column])
+            out[:, column] = _shown(numbers[:, column], domain)
+        elif domain.empty:
+            missing[:, column] = True
     if missing.any():
         out[missing] = None if out.dtype == object else np.nan
     return out
 
 
+def _number_values(
+    codes: NDArray[Any], domains: Domains, values: ArrayLike | None
+) -> FloatArray | None:
+    grids = {j: domain.grid for j, domain in enumerate(domains) if domain.grid is not None}
+    if not grids:
+        return None
+    if values is not None:
+        numbers = np.asarray(values, dtype=np.float64)
+        if numbers.shape != codes.shape:
+            raise DataError(f"Values of shape {numbers.shape} do not fit codes {codes.shape}.")
+        return numbers
+    numbers = np.full(codes.shape, np.nan)
+    mark = missing_code(codes.dtype)
+    for j, grid in grids.items():
+        missing = codes[:, j] == mark
+        numbers[:, j] = np.where(missing, np.nan, grid.mode[np.where(missing, 0, codes[:, j])])
+    return numbers
+
+
+def _shown(numbers: FloatArray, domain: Domain) -> NDArray[Any]:
+    """Return numbers as an array shows them; dates and durations as numpy's, in objects."""
+    if domain.unit is None:
+        return numbers
+    shown: NDArray[Any] = np.empty(len(numbers), dtype=object)
+    shown[:] = list(time_cells(numbers, domain.unit, domain.kind))
+    return shown
+
+
 def _decoded_dtype(domains: Domains, some_missing: bool) -> type:
-    kinds = {"i" if domain.labels is None else domain.labels.dtype.kind for domain in domains}
+    kinds = {_array_kind(domain) for domain in domains}
     if "O" in kinds:
         return object
     if "f" not in kinds and not some_missing:
@@ -375,104 +452,9 @@ def _decoded_dtype(domains: Domains, some_missing: bool) -> type:
     return np.float64
 
 
-def encode_row(evidence: Mapping[str | int, Any], domains: Domains) -> CodeArray:
-    """Turn evidence of the kind "this column has this value" into a row of codes.
-
-    Parameters
-    ----------
-    evidence : mapping from column name or position to a label
-        Columns that are not mentioned, or whose label is None or NaN, are not observed.
-    domains : Domains
-        The states of every column.
-
-    Returns
-    -------
-    ndarray of shape (1, m)
-
-    Raises
-    ------
-    DataError
-        If a column or a label is unknown, or a column is mentioned twice.
-
-    Examples
-    --------
-    >>> from bayescut.data import Domains, encode_row
-    >>> encode_row({1: 2}, Domains.of_sizes([2, 3]))
-    array([[255,   2]], dtype=uint8)
-    """
-    dtype = code_dtype(domains)
-    row = np.full((1, len(domains)), missing_code(dtype), dtype=dtype)
-    for key, column, label in _evidence_items(evidence, domains):
-        if not is_missing(label):
-            row[0, column] = _find_state(domains[column], key, label)
-    return row
-
-
-def _evidence_items(
-    evidence: Mapping[str | int, Any], domains: Domains
-) -> Iterator[tuple[str | int, int, Any]]:
-    """Yield key, column and what is said of it, each column once."""
-    done: set[int] = set()
-    for key, said in evidence.items():
-        column = domains.index(key)
-        if column in done:
-            raise DataError(f"Evidence mentions column {key!r} twice, by name and by position.")
-        done.add(column)
-        yield key, column, said
-
-
-def _find_state(domain: Domain, key: str | int, label: Any) -> int:
-    code = domain.find(label)
-    if code < 0:
-        raise DataError(
-            f"Evidence on column {key!r}: {label!r} is no value of it. {domain.known_values()}"
-        )
-    return code
-
-
-def encode_sets(
-    evidence: Mapping[str | int, Collection[Any] | Any], domains: Domains
-) -> NDArray[np.bool_]:
-    """Turn evidence of the kind "this column is one of these values" into allowed states.
-
-    Parameters
-    ----------
-    evidence : mapping from column name or position to a collection of labels
-        A single label stands for the set that holds only it. Columns that are not mentioned, or
-        whose single label is None or NaN, are not observed: all their states are allowed.
-    domains : Domains
-        The states of every column.
-
-    Returns
-    -------
-    ndarray of bool, shape (sum of K,)
-        Column j owns the entries ``domains.offsets[j]`` to ``domains.offsets[j + 1] - 1``.
-
-    Raises
-    ------
-    DataError
-        If a column or a label is unknown, a set is empty, or a column is mentioned twice.
-
-    Examples
-    --------
-    >>> from bayescut.data import Domains, encode_sets
-    >>> encode_sets({1: {0, 2}}, Domains.of_sizes([2, 3]))
-    array([ True,  True,  True, False,  True])
-    """
-    allowed = np.ones(int(domains.offsets[-1]), dtype=bool)
-    for key, column, labels in _evidence_items(evidence, domains):
-        single = isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable)
-        if single and is_missing(labels):
-            continue
-        chosen = [labels] if single else list(labels)
-        if not chosen:
-            raise DataError(
-                f"Evidence allows no value of column {key!r}: name at least one, or leave the "
-                "column out if it was not observed."
-            )
-        domain = domains[column]
-        states = allowed[domains.offsets[column] : domains.offsets[column + 1]]
-        states[:] = False
-        for label in chosen:
-            states[_find_state(domain, key, label)] = True
-    return allowed
+def _array_kind(domain: Domain) -> str:
+    if domain.unit is not None:
+        return "O"
+    if domain.grid is not None or domain.empty:
+        return "f"
+    return "i" if domain.labels is None else domain.labels.dtype.kind

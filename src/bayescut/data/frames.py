@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescut._typing import FloatArray
 from bayescut.data.domains import MAX_STATES, Domain, Domains, missing_code, plain_label
 from bayescut.data.tables import is_missing
+from bayescut.data.times import time_cells
 from bayescut.exceptions import BayescutError, DataError
 
 __all__ = [
@@ -21,9 +23,13 @@ __all__ = [
     "UNSEEN",
     "column_encoder",
     "decode_frame",
+    "dense",
+    "dtype_kind",
     "find_labels",
+    "is_category",
     "learn_column",
     "match_columns",
+    "plain_numbers",
 ]
 
 # Marks of an encoder for cells that have no code.
@@ -36,22 +42,24 @@ _BIN = "bin it first, for example with pandas.qcut or pandas.cut"
 _NULLABLE = {"b": "boolean", "i": "Int", "u": "UInt"}
 
 
-def _category(dtype: Any) -> bool:
+def is_category(dtype: Any) -> bool:
+    """Tell whether a dtype is pandas' of categories."""
     return type(dtype).__name__ == "CategoricalDtype"
 
 
-def _dense(column: Any) -> Any:
+def dense(column: Any) -> Any:
+    """Return a column without pandas' sparse storage."""
     return column.sparse.to_dense() if type(column.dtype).__name__ == "SparseDtype" else column
 
 
-def _kind(dtype: Any) -> str:
+def dtype_kind(dtype: Any) -> str:
     """Return 'b', 'i', 'u', 'f', 'c', 'M', 'm' as numpy does, or 'O' for text and objects."""
     return str(getattr(dtype, "kind", "O"))
 
 
-def _numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def plain_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return the values of a numeric column (0 where missing) and where they are missing."""
-    kind = _kind(column.dtype)
+    kind = dtype_kind(column.dtype)
     if isinstance(column.dtype, np.dtype):
         values = column.to_numpy()
         missing = np.isnan(values) if kind == "f" else None
@@ -66,8 +74,10 @@ def _numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     return np.where(missing, values.dtype.type(0), values), missing
 
 
-def learn_column(column: Any, name: str | None, position: int, floor: int) -> Domain:
-    """Learn the domain of one DataFrame column.
+def learn_column(
+    column: Any, name: str | None, position: int, floor: int, fractions: bool = False
+) -> Domain:
+    """Learn the labels of one DataFrame column.
 
     Parameters
     ----------
@@ -79,6 +89,8 @@ def learn_column(column: Any, name: str | None, position: int, floor: int) -> Do
         Its position, for error messages.
     floor : int
         The number of states it has at least.
+    fractions : bool
+        Whether numbers that are not whole may be labels.
 
     Returns
     -------
@@ -86,23 +98,23 @@ def learn_column(column: Any, name: str | None, position: int, floor: int) -> Do
         With the labels in sorted order (a category's in its own order).
     """
     title = f"column {position if name is None else repr(name)}"
-    column = _dense(column)
+    column = dense(column)
     dtype = column.dtype
-    kind = _kind(dtype)
-    if _category(dtype):
+    kind = dtype_kind(dtype)
+    if is_category(dtype):
         labels = _checked_labels(column.cat.categories, column, title, fractions=True)
         stored = "category[ordered]" if dtype.ordered else "category"
     elif kind == "b":
         labels, stored = [False, True], str(dtype)
     elif kind in "iuf":
-        labels, stored = _number_labels(column, title, floor)
+        labels, stored = _number_labels(column, title, floor, fractions)
     elif kind in "Mmc":
         raise DataError(
             f"The {title} has dtype {dtype}, which has no states: {_BIN}, "
             "or convert it to text with .astype(str)."
         )
     else:
-        labels = _sorted_labels(column, title)
+        labels = _sorted_labels(column, title, fractions)
         stored = str(dtype)
     if len(labels) == 0:
         raise DataError(
@@ -119,11 +131,13 @@ def learn_column(column: Any, name: str | None, position: int, floor: int) -> Do
     return Domain(name, len(labels), np.array(labels, dtype=object), stored)
 
 
-def _number_labels(column: Any, title: str, floor: int) -> tuple[list[Any], str]:
-    values, missing = _numbers(column)
+def _number_labels(column: Any, title: str, floor: int, fractions: bool) -> tuple[list[Any], str]:
+    values, missing = plain_numbers(column)
     dtype = column.dtype
     if values.dtype.kind == "f":
-        bad = ~np.isfinite(values) | (np.floor(values) != values)
+        bad = ~np.isfinite(values)
+        if not fractions:
+            bad |= np.floor(values) != values
         if bad.any():
             row = int(np.argmax(bad))
             raise DataError(
@@ -131,7 +145,8 @@ def _number_labels(column: Any, title: str, floor: int) -> tuple[list[Any], str]
             )
     low, high = values.min().item(), values.max().item()
     cast = float if values.dtype.kind == "f" else int
-    if low >= 0 and high < max(2, floor):
+    whole = values.dtype.kind != "f" or bool((np.floor(values) == values).all())
+    if low >= 0 and high < max(2, floor) and whole:
         # Zeros and ones are a binary variable even where only one of them occurs.
         size = max(2, floor)
         if cast is int and size - 1 > np.iinfo(values.dtype).max:
@@ -144,12 +159,12 @@ def _number_labels(column: Any, title: str, floor: int) -> tuple[list[Any], str]
     return [cast(label) for label in np.sort(uniques).tolist()], str(dtype)
 
 
-def _sorted_labels(column: Any, title: str) -> list[Any]:
+def _sorted_labels(column: Any, title: str, fractions: bool) -> list[Any]:
     try:
         uniques = column.dropna().unique()
     except TypeError:  # unhashable cells: the search below names the first
         uniques = column.dropna()
-    labels = _checked_labels(uniques, column, title, fractions=False)
+    labels = _checked_labels(uniques, column, title, fractions=fractions)
 
     if {type(label) for label in labels} in ({bool}, {int}, {float}) and set(labels) <= {0, 1}:
         # A boolean column with missing cells is often one of objects; it is binary all the same.
@@ -228,17 +243,17 @@ def find_labels(values: NDArray[Any], domain: Domain) -> NDArray[np.int32]:
 
 def column_encoder(column: Any, domain: Domain) -> ColumnEncoder:
     """Return a function from a slice of rows to codes, ``UNSEEN`` and ``ABSENT`` among them."""
-    column = _dense(column)
-    if _category(column.dtype):
+    column = dense(column)
+    if is_category(column.dtype):
         # A category's own codes index this table; its code -1, missing, is the last entry.
         categories = column.cat.categories.tolist()
         table = np.array([*map(domain.find, categories), ABSENT], dtype=np.int32)
         codes = column.cat.codes.to_numpy()
         return lambda rows: table[codes[rows]]
-    if _kind(column.dtype) in "biuf":
+    if dtype_kind(column.dtype) in "biuf":
 
         def encode_numbers(rows: slice) -> NDArray[np.int32]:
-            values, missing = _numbers(column.iloc[rows])
+            values, missing = plain_numbers(column.iloc[rows])
             found = find_labels(values, domain)
             if missing is not None:
                 found[missing] = ABSENT
@@ -261,8 +276,14 @@ def column_encoder(column: Any, domain: Domain) -> ColumnEncoder:
     return encode_objects
 
 
-def decode_frame(codes: NDArray[Any], domains: Domains, index: Any, columns: Any) -> Any:
-    """Return codes as a DataFrame with the labels and dtypes of the domains."""
+def decode_frame(
+    codes: NDArray[Any],
+    domains: Domains,
+    index: Any,
+    columns: Any,
+    values: FloatArray | None = None,
+) -> Any:
+    """Return codes, and values of numbers, as a DataFrame with the dtypes of the domains."""
     try:
         pandas = import_module("pandas")
     except ImportError as error:
@@ -274,7 +295,12 @@ def decode_frame(codes: NDArray[Any], domains: Domains, index: Any, columns: Any
         index = pandas.RangeIndex(len(codes))
     elif not isinstance(index, pandas.Index):  # from an index of tuples it would make another
         index = pandas.Index(index)
-    cells = [_decode_column(pandas, codes[:, j], d, mark) for j, d in enumerate(domains)]
+    cells = [
+        _decode_column(pandas, codes[:, j], d, mark)
+        if d.grid is None or values is None
+        else _decode_numbers(pandas, values[:, j], d)
+        for j, d in enumerate(domains)
+    ]
     # Series carry their dtype; from bare arrays of objects a DataFrame would guess another.
     frame = pandas.DataFrame(
         {j: pandas.Series(c, index=index, dtype=c.dtype) for j, c in enumerate(cells)}
@@ -289,6 +315,8 @@ def decode_frame(codes: NDArray[Any], domains: Domains, index: Any, columns: Any
 def _decode_column(pandas: Any, codes: NDArray[Any], domain: Domain, mark: int) -> Any:
     missing = codes == mark
     some_missing = bool(missing.any())
+    if domain.empty:
+        return _all_missing(pandas, len(codes), domain.dtype)
     labels = np.arange(domain.n_states) if domain.labels is None else domain.labels
     dtype = domain.dtype or "int64"
     if dtype.startswith("category"):
@@ -311,3 +339,50 @@ def _decode_column(pandas: Any, codes: NDArray[Any], domain: Domain, mark: int) 
     cells: NDArray[Any] = values.astype(object)
     cells[missing] = None
     return cells if dtype == "object" else pandas.array(cells, dtype=dtype)
+
+
+def _all_missing(pandas: Any, n_rows: int, dtype: str | None) -> Any:
+    try:
+        return pandas.array([None] * n_rows, dtype=dtype or "float64")
+    except (TypeError, ValueError):  # integers and the like have no gaps
+        return np.full(n_rows, None, dtype=object)
+
+
+def _decode_numbers(pandas: Any, values: FloatArray, domain: Domain) -> Any:
+    """Return numbers, dates or durations in the dtype of their column."""
+    missing = np.isnan(values)
+    if domain.unit is not None:
+        return _decode_times(pandas, values, domain)
+    target = pandas.api.types.pandas_dtype(domain.dtype or "float64")
+    kind = dtype_kind(target)
+    if kind == "f":
+        if isinstance(target, np.dtype):
+            return values.astype(target)
+        floats = pandas.array(values, dtype=target)
+        floats[missing] = pandas.NA
+        return floats
+    size = int(target.itemsize)
+    limits = np.iinfo(f"{kind}{size}")
+    # Tails know nothing of dtypes. The largest float below 2^63 is 1024 less.
+    whole = np.rint(np.where(missing, 0.0, values)).clip(float(limits.min), float(limits.max))
+    if size == 8:
+        whole = np.minimum(whole, float(limits.max - (2047 if kind == "u" else 1023)))
+    cells = whole.astype(f"{kind}{size}")
+    if not missing.any() and isinstance(target, np.dtype):
+        return cells
+    array = pandas.array(cells, dtype=_NULLABLE[kind] + str(8 * size))
+    array[missing] = pandas.NA
+    return array if isinstance(target, np.dtype) else array.astype(target)
+
+
+def _decode_times(pandas: Any, values: FloatArray, domain: Domain) -> Any:
+    cells = time_cells(values, str(domain.unit), domain.kind)
+    dtype = domain.dtype or str(cells.dtype)
+    if dtype == "object":  # Python's own dates
+        out: NDArray[Any] = np.full(len(values), None, dtype=object)
+        seen = np.flatnonzero(~np.isnan(values))
+        out[seen] = [domain.value(values[row]) for row in seen]
+        return out
+    if "," in dtype:  # a time zone
+        return pandas.array(pandas.DatetimeIndex(cells).tz_localize("UTC")).astype(dtype)
+    return pandas.array(cells).astype(dtype)
