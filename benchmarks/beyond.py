@@ -45,43 +45,6 @@ SMALL = {
 
 def run(learner: str, names: list[str], budget: float | None, force: bool, path: Path) -> None:
     """Learn and score what is not yet in the results."""
-<<<<<<< HEAD
-    done = latest(path, "dataset", "learner")
-    warm_up([SMALL[learner]], [fetch_debd("nltcs").train[:300]])
-    for name in names:
-        if (name, learner) in done and not force:
-            print(f"{name}: there already")
-            continue
-        data = fetch_debd(name)
-        X = learning_rows(data)
-        if learner == "CutsetNetwork":
-            model = bc.CutsetNetwork()
-        else:
-            model = bc.CutsetEnsemble(random_state=0, time_budget=budget, verbose=1)
-        start = time.perf_counter()
-        model.fit(X)
-        seconds = time.perf_counter() - start
-        if learner == "CutsetEnsemble":
-            shares = {name: round(weight, 3) for name, weight in model.recipe_weights_.items()}
-            details = f"members {model.n_members_} weights {shares}"
-            score = model.oob_score_
-        else:
-            details, score = "", model.structure_score_ / len(X)
-        row = {
-            "dataset": name,
-            "learner": learner,
-            "budget_s": budget if learner == "CutsetEnsemble" else "",
-            "test_ll": f"{model.score(data.test):.4f}",
-            "train_ll": f"{model.score(X[:5000]):.4f}",
-            "parameters": model.n_parameters_,
-            "cuts": getattr(model, "n_cuts_", ""),
-            "structure_score_per_row": f"{score:.4f}",
-            "seconds": f"{seconds:.3f}",
-            "details": details,
-        }
-        append(path, FIELDS, row)
-        print(f"{name}: {row['test_ll']} in {seconds:.1f} s, {model.n_parameters_} parameters")
-=======
     with open_csv(path, FIELDS, "dataset", "learner") as store:
         todo = store.missing(((name, learner) for name in names), force=force)
         print(f"{len(names) - len(todo)} of {len(names)} sets are there already")
@@ -104,12 +67,12 @@ def measure(learner: str, name: str, budget: float | None) -> Row:
     start = time.perf_counter()
     model.fit(X)
     seconds = time.perf_counter() - start
-    details = ""
     if learner == "CutsetEnsemble":
-        shares = {kind: round(weight, 3) for kind, weight in model.kind_weights_.items()}
+        shares = {recipe: round(weight, 3) for recipe, weight in model.recipe_weights_.items()}
         details = f"members {model.n_members_} weights {shares}"
-    # Ensembles need not have a score: they are no single structure.
-    score = getattr(model, "structure_score_", None)
+        score = model.oob_score_
+    else:
+        details, score = "", model.structure_score_ / len(X)
     return {
         "dataset": name,
         "learner": learner,
@@ -118,11 +81,10 @@ def measure(learner: str, name: str, budget: float | None) -> Row:
         "train_ll": f"{model.score(X[:5000]):.4f}",
         "parameters": str(model.n_parameters_),
         "cuts": str(getattr(model, "n_cuts_", "")),
-        "structure_score_per_row": "" if score is None else f"{score / len(X):.4f}",
+        "structure_score_per_row": f"{score:.4f}",
         "seconds": f"{seconds:.3f}",
         "details": details,
     }
->>>>>>> around
 
 
 def table(path: Path) -> str:

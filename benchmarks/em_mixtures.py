@@ -124,49 +124,6 @@ def measure_fit(name: str, paper: float, rows: int | None, verbose: int) -> Row:
 
 def speed(names: list[str], path: Path, *, rows: int | None, force: bool) -> None:
     """Time as many components and iterations as the authors' program was timed with."""
-<<<<<<< HEAD
-    done = latest(path, "dataset")
-    for name in names:
-        if name not in AUTHORS or (name in done and not force):
-            continue
-        theirs = AUTHORS[name]
-        data = fetch_debd(name)
-        X = np.ascontiguousarray(learning_rows(data)[:rows])
-        table = Table(X, Domains.binary(X.shape[1]))
-        job = bc.CutsetMixture(theirs.components)._job()
-        labels = KMeansStart(table, theirs.components).labels(theirs.components, 0)
-        best = first = bound = processor = np.inf
-        for repetition in range(REPETITIONS + 1):  # the first one compiles
-            start, cpu = time.perf_counter(), time.process_time()
-            em = job(table)
-            circuit = em.start(labels)
-            started = time.perf_counter()
-            # Components of the clusters, as many E- and M-steps as asked for, and an E-step for the
-            # likelihood of the last mixture.
-            *_, last = islice(em.run(circuit), theirs.iterations + 1)
-            end = time.perf_counter()
-            if repetition and end - start < best:
-                best, first, bound = end - start, started - start, last.lower_bound
-                processor = time.process_time() - cpu
-        start = time.perf_counter()
-        responsibilities(last.circuit, X, em.n_jobs)
-        e_step = (time.perf_counter() - start) * (theirs.iterations + 1)
-        append(path, SPEED_FIELDS, {
-            "dataset": name,
-            "components": theirs.components,
-            "iterations": theirs.iterations,
-            "first_s": f"{first:.4f}",
-            "e_step_s": f"{e_step:.4f}",
-            "m_step_s": f"{best - first - e_step:.4f}",
-            "seconds": f"{best:.4f}",
-            "cpu_s": f"{processor:.4f}",
-            "authors_s": theirs.seconds,
-            "ratio": f"{theirs.seconds / best:.1f}",
-            "lower_bound": f"{bound:.4f}",
-            "load": load(),
-        })  # fmt: skip
-        print(f"{name}: {best:.3f} s, {theirs.seconds / best:.0f} times as fast", flush=True)
-=======
     with open_csv(path, SPEED_FIELDS, "dataset") as store:
         for name in store.missing((name for name in names if name in AUTHORS), force=force):
             store.append(measure_speed(name, rows))
@@ -178,13 +135,13 @@ def measure_speed(name: str, rows: int | None) -> Row:
     theirs = AUTHORS[name]
     data = fetch_debd(name)
     X = np.ascontiguousarray(learning_rows(data)[:rows])
-    domains = Domains.binary(X.shape[1])
+    table = Table(X, Domains.binary(X.shape[1]))
     job = bc.CutsetMixture(theirs.components)._job()
-    labels = KMeansStart(X, domains.n_states, theirs.components).labels(theirs.components, 0)
+    labels = KMeansStart(table, theirs.components).labels(theirs.components, 0)
     best = first = bound = processor = np.inf
     for repetition in range(REPETITIONS + 1):  # the first one compiles
         start, cpu = time.perf_counter(), time.process_time()
-        em = job(X, domains)
+        em = job(table)
         circuit = em.start(labels)
         started = time.perf_counter()
         # Components of the clusters, as many E- and M-steps as asked for, and an E-step for the
@@ -211,7 +168,6 @@ def measure_speed(name: str, rows: int | None) -> Row:
         "lower_bound": f"{bound:.4f}",
         "load": load(),
     }
->>>>>>> around
 
 
 def fit_table(path: Path) -> str:
