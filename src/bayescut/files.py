@@ -9,20 +9,17 @@ hostile file can do no more than be refused with a `ModelFileError`.
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import re
-import secrets
-import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib import import_module
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescut._atomic import atomic_writer
 from bayescut.circuit._model import ARRAYS, Circuit
 from bayescut.circuit.container import DTYPES, Block, pack, parse_json, read_bytes, unpack
 from bayescut.data import Domains
@@ -113,7 +110,8 @@ def save(model: Any, path: PathOrFile) -> None:
     """
     data = dumps(model)
     if isinstance(path, str | bytes | os.PathLike):
-        _write_file(os.fsdecode(path), data)
+        with atomic_writer(path, "wb") as stream:
+            _write_stream(stream, data)
     else:
         _check_stream(path, "write")
         _write_stream(path, data)
@@ -553,49 +551,3 @@ def _write_stream(stream: Any, data: bytes) -> None:
         if written is None:  # a writer that does not count takes all
             return
         view = view[written:]
-
-
-def check_folder(path: str | os.PathLike[str]) -> None:
-    """Raise FileNotFoundError unless the folder of a file to be written exists."""
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", folder)
-
-
-def _write_file(path: str, data: bytes) -> None:
-    # Through links: the file they point to is replaced, not the link.
-    target = os.path.realpath(path)
-    mode = None
-    with suppress(FileNotFoundError):
-        mode = os.stat(target).st_mode
-    if mode is not None and not stat.S_ISREG(mode):
-        # A pipe or a device cannot be replaced; a directory is refused by `open`.
-        with open(target, "wb", buffering=0) as stream:
-            _write_stream(stream, data)
-        return
-    check_folder(target)
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if mode is not None:
-            os.chmod(temporary, stat.S_IMODE(mode))
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: str) -> None:
-    # Makes the new name durable; folders cannot be opened everywhere, and need not be.
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

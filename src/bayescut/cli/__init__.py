@@ -19,8 +19,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 if all went well, 1 after an error, 2 if the command was not understood.
+        0 if all went well, 1 after an error, 2 if the command was not understood, 130 after Ctrl-C.
     """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words == ["--version"]:
+        from bayescut import __version__
+
+        print(f"bayescut {__version__}")
+        return 0
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -31,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    from bayescut.cli._app import run
+    try:
+        from bayescut.cli._app import run
 
-    return run(sys.argv[1:] if arguments is None else list(arguments))
+        return run(words)
+    except KeyboardInterrupt:  # while the library is being imported
+        print("bayescut: stopped", file=sys.stderr)
+        return 130

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bayescut._atomic import check_folder
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import (
@@ -26,7 +27,7 @@ from bayescut.data import (
 from bayescut.data.tables import is_frame
 from bayescut.estimators._validation import check_choice, check_size, check_weights, count_jobs
 from bayescut.exceptions import DataError, ModelFileError
-from bayescut.files import check_folder, load
+from bayescut.files import load
 
 
 class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
