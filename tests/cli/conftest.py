@@ -55,7 +55,8 @@ class Command:
     def ok(self, *arguments: object, stdin: bytes | str | None = None) -> str:
         """Return standard output of a command that works and says nothing else."""
         code, out, err = self(*arguments, stdin=stdin)
-        assert (code, err) == (0, "")
+        assert err == ""
+        assert code == 0
         return out
 
     def told(self, *arguments: object, stdin: bytes | str | None = None) -> tuple[str, str]:

@@ -208,10 +208,14 @@ def read_table(
         except (ValueError, UnicodeError, OSError, EOFError) as error:
             if isinstance(error, CommandError):
                 raise
+            if "EOF inside string" in str(error):
+                error = ValueError("a quote is opened in it and never closed")
             raise CommandError(f"{title} cannot be read as a table: {error}.") from error
     frame = table.frame
     if frame.columns.inferred_type == "integer" and options.ignore:
         frame.columns = frame.columns.astype(str)
+        if table.cells is not None:
+            table.cells.columns = frame.columns
     columns = [str(column) for column in frame.columns]
     for name in options.ignore:
         if name not in columns:
