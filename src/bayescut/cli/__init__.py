@@ -21,7 +21,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 if all went well, 1 after an error, 2 if the command was not understood, 130 after Ctrl-C.
     """
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _main(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:  # while the library is being imported
+        print("bayescut: stopped", file=sys.stderr)
+        return 130
+
+
+def _main(words: list[str]) -> int:
     if words == ["--version"]:
         from bayescut import __version__
 
@@ -37,10 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    try:
-        from bayescut.cli._app import run
+    from bayescut.cli._app import run
 
-        return run(words)
-    except KeyboardInterrupt:  # while the library is being imported
-        print("bayescut: stopped", file=sys.stderr)
-        return 130
+    return run(words)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from bayescut._interrupts import is_interrupt
+from bayescut._interrupts import late_interrupts
 from bayescut.exceptions import BayescutError, ModelFileError
 
 __all__ = ["CommandError", "UsageError", "close_name", "count", "guarded", "say"]
@@ -18,6 +18,10 @@ __all__ = ["CommandError", "UsageError", "close_name", "count", "guarded", "say"
 # Newer typer carries its own copy of click: the classes are found through what both export.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+#: Exit code after Ctrl-C, as of any program that a signal ends.
+STOPPED = 130
 
 
 class CommandError(BayescutError):
@@ -79,14 +83,17 @@ def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
         0, or 2 for a command that was not understood, 1 for other errors, 130 after Ctrl-C.
     """
     try:
-        code = work()
+        with late_interrupts():
+            code = work()
         sys.stdout.flush()
+        if code == STOPPED:  # newer typer turns the interrupt into this code
+            print("bayescut: stopped", file=sys.stderr)
         return int(code or 0)
     except typer.Exit as stop:
         return int(stop.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         print("bayescut: stopped", file=sys.stderr)
-        return 130
+        return STOPPED
     except SystemExit as stop:  # how click ends when whoever read our output has gone
         return stop.code if isinstance(stop.code, int) else 1
     except BrokenPipeError:
@@ -94,9 +101,6 @@ def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if is_interrupt(error):
-            print("bayescut: stopped", file=sys.stderr)
-            return 130
         if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed, as asked
             return 0
         if debug:

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayescut._atomic import check_folder
+from bayescut._interrupts import interruptible, late_interrupts
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import (
@@ -34,7 +35,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A density over tables whose fitted form is a `bayescut.Circuit`.
 
     Subclasses implement `_learn`. Missing cells (NaN, None, pandas NA) are marginalised exactly in
-    every query. A value never seen in training is an error that names it.
+    every query. A value never seen in training is an error that names it, or a missing cell if
+    ``unseen="missing"``.
     """
 
     # Declared so that one place lists what a fitted estimator carries.
@@ -46,10 +48,11 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     n_jobs: int | None
     verbose: int
     n_states: Any
+    unseen: str
 
     _state_names: tuple[str, ...] = ("structure_score_",)
     # Settings that may change when a run goes on from a checkpoint.
-    _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "verbose")
+    _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "unseen", "verbose")
     # What a checkpoint was made from, see `_fingerprint`.
     _made_from: str | None = None
 
@@ -79,6 +82,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self
         """
         count_jobs(self.n_jobs)  # an impossible setting is told before any work
+        check_choice("unseen", self.unseen, ("error", "missing"))
         domains = learn_domains(X, self.n_states)
         codes = encode(X, domains, allow_missing=False, estimator_name=type(self).__name__)
         weights = check_weights(sample_weight, len(codes))
@@ -86,7 +90,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         # Kept aside until there is a circuit: a fit that fails leaves the model as it was.
         self._source = column_names(X), is_frame(X)
         try:
-            self._keep(self._learn(codes, domains, weights))
+            with late_interrupts():
+                self._keep(self._learn(codes, domains, weights))
         finally:
             del self._source
         return self
@@ -110,6 +115,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---------------------------------------------------------------- queries
 
+    @interruptible
     def score_samples(self, X: Any) -> FloatArray:
         """Natural log-probability of each row; missing cells are marginalised.
 
@@ -128,6 +134,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Mean log-probability of the rows of ``X``."""
         return float(np.mean(self.score_samples(X)))
 
+    @interruptible
     def sample(self, n_samples: int = 1, evidence: Any = None, random_state: Any = None) -> Any:
         """Draw rows, given evidence if there is any.
 
@@ -160,6 +167,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             codes = circuit.sample_conditional(rows, random_state, n_jobs=jobs)
         return self._decode(codes)
 
+    @interruptible
     def conditional_log_likelihood(self, query: Any, evidence: Any) -> FloatArray:
         r"""Log-probability of the query given the evidence, row by row.
 
@@ -193,6 +201,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             np.ascontiguousarray(asked), np.ascontiguousarray(given), n_jobs=self._threads()
         )
 
+    @interruptible
     def marginals(self, X: Any) -> Any:
         """Posterior of every column given what is observed in each row.
 
@@ -221,6 +230,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         columns = pd.MultiIndex.from_tuples(labels, names=["column", "label"])
         return pd.DataFrame(probabilities, index=getattr(X, "index", None), columns=columns)
 
+    @interruptible
     def mpe(self, X: Any, return_log_likelihood: bool = False) -> Any:
         """Complete each row with its most probable explanation.
 
@@ -244,6 +254,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         table = self._decode(codes, getattr(X, "index", None))
         return (table, value) if return_log_likelihood else table
 
+    @interruptible
     def impute(self, X: Any, method: str = "mpe", random_state: Any = None) -> Any:
         """Fill the missing cells of a table.
 
@@ -290,7 +301,14 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _encode(self, X: Any) -> CodeArray:
         check_is_fitted(self, "circuit_")
-        return encode(X, self.domains_, allow_missing=True, estimator_name=type(self).__name__)
+        unseen: Any = self.unseen
+        return encode(
+            X,
+            self.domains_,
+            allow_missing=True,
+            unseen=unseen,
+            estimator_name=type(self).__name__,
+        )
 
     def _evidence(self, evidence: Any) -> CodeArray:
         if not isinstance(evidence, Mapping):

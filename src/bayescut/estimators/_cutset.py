@@ -64,6 +64,9 @@ class CNetBD(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads; -1 uses all cores. The result does not depend on it.
     verbose : int, default=0
@@ -104,12 +107,14 @@ class CNetBD(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
         self.ess = ess
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -138,6 +143,9 @@ class CNetBIC(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads; -1 uses all cores. The result does not depend on it.
     verbose : int, default=0
@@ -173,12 +181,14 @@ class CNetBIC(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
         self.beta = beta
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -218,6 +228,9 @@ class CutsetNetwork(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads; -1 uses all cores. The result does not depend on it.
     verbose : int, default=0
@@ -253,6 +266,7 @@ class CutsetNetwork(SingleCutset):
         shrinkage: bool = True,
         products: bool = False,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -263,6 +277,7 @@ class CutsetNetwork(SingleCutset):
         self.shrinkage = shrinkage
         self.products = products
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
