@@ -79,7 +79,7 @@ def learn_domains(X: Any, n_states: ArrayLike | None = None) -> Domains:
     Domains(2 columns, n_states=[2, 3])
     """
     table = as_table(X)
-    floor = _floors(n_states, table.shape[1])
+    floor = check_floors(n_states, table.shape[1])
     if is_frame(table):
         names = column_names(table)
         return Domains(
@@ -99,7 +99,8 @@ def learn_domains(X: Any, n_states: ArrayLike | None = None) -> Domains:
     return Domains.of_sizes(np.maximum(high.astype(np.int64) + 1, np.maximum(floor, 2)))
 
 
-def _floors(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
+def check_floors(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
+    """Return the least number of states of every column, 0 where there is none."""
     if n_states is None:
         return np.zeros(n_columns, dtype=np.int64)
     floor = np.asarray(n_states)

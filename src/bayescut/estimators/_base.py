@@ -6,6 +6,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from bayescut.data import (
     learn_domains,
     missing_code,
 )
+from bayescut.data.encode import check_floors
 from bayescut.data.tables import is_frame
 from bayescut.estimators._validation import check_choice, check_size, check_weights, count_jobs
 from bayescut.exceptions import DataError, ModelFileError
@@ -383,14 +385,28 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.circuit_ = state.pop("circuit_")
         if not isinstance(self.circuit_, Circuit):
             raise ValueError("circuit_ is not a circuit")
-        names = state.pop("feature_names")
-        if names is not None and len(names) != len(self.circuit_.domains):
-            raise ValueError("as many feature names as columns are needed")
-        self._set_domains(self.circuit_.domains, names, bool(state.pop("from_frame")))
+        names, from_frame = state.pop("feature_names"), state.pop("from_frame")
+        if names is not None and (type(names) is not list or names != self.circuit_.domains.names):
+            raise ValueError("the feature names are not those of the columns")
+        if type(from_frame) is not bool:
+            raise ValueError("from_frame is not a truth value")
+        self._set_domains(self.circuit_.domains, names, from_frame)
+        self._check_settings()
         self.n_parameters_ = self.circuit_.n_parameters
         if "made_from" in state:
             self._made_from = str(state.pop("made_from"))
         if set(state) != set(self._state_names):
             raise ValueError(f"attributes {sorted(state)} instead of {sorted(self._state_names)}")
+        score = state.get("structure_score_")
+        if not (score is None or (isinstance(score, Real) and not isinstance(score, bool))):
+            raise ValueError("structure_score_ is not a number")
         for name, value in state.items():
             setattr(self, name, value)
+
+    def _check_settings(self) -> None:
+        """Raise an error if a setting of a fitted model cannot be used; for files."""
+        count_jobs(self.n_jobs)
+        check_choice("unseen", self.unseen, ("error", "missing"))
+        if not isinstance(self.verbose, (int, np.integer)):
+            raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
+        check_floors(self.n_states, len(self.domains_))

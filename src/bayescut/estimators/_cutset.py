@@ -30,6 +30,10 @@ class SingleCutset(CircuitEstimator):
     def _learner(self, n_jobs: int) -> CutsetLearner | NetworkLearner:
         """The growth loop with this estimator's rules."""
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self._learner(1)
+
     def _learn(
         self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
     ) -> Circuit:

@@ -224,6 +224,11 @@ class CutsetEnsemble(CircuitEstimator):
         self._save_checkpoint(pool)
         return self.circuit_
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self._sizes()
+        self._ensemble_learner(np.zeros((1, 1), dtype=np.uint8))
+
     def _sizes(self) -> tuple[int, int]:
         """Most chains and most bags."""
         more = 1 if self.time_budget is None else 4

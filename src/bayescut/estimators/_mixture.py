@@ -265,6 +265,11 @@ class CutsetMixture(CircuitEstimator):
                 sample_weight = np.concatenate([sample_weight, np.ones(len(valid))])
         return self._run(sizes[0], job, codes, domains, sample_weight, seed, chosen, resumed)
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self._sizes_to_try()
+        self._job()
+
     def _sizes_to_try(self) -> list[int]:
         asked = self.n_components
         sizes = list(asked) if isinstance(asked, (list, tuple, np.ndarray)) else [asked]
