@@ -80,6 +80,41 @@ def test_fit_and_queries_end_in_a_keyboard_interrupt(monkeypatch: pytest.MonkeyP
     assert interrupted(ask) is KeyboardInterrupt
 
 
+def test_an_interrupt_that_is_lost_comes_again() -> None:
+    def lose() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+
+    def go_on() -> None:
+        lose()
+        for _ in range(1000):
+            time.sleep(0.01)
+        raise AssertionError("ten seconds, and no interrupt")
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(go_on)()
+    with pytest.raises(KeyboardInterrupt):  # at the end at the latest
+        interruptible(lose)()
+
+
+def test_cleaning_up_is_left_alone() -> None:
+    cleaned = []
+
+    def clean_up() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            time.sleep(0.6)  # three deliveries later
+            cleaned.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(clean_up)()
+    assert cleaned == [True]
+    time.sleep(0.3)  # nothing comes afterwards
+
+
 def test_who_handles_interrupts_goes_on_to() -> None:
     seen = []
     before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))

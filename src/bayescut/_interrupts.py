@@ -1,14 +1,19 @@
-"""Ctrl-C while a compiled kernel runs.
+"""Ctrl-C while compiled code runs.
 
-A kernel that returns a named tuple has Python look up its class when the work is done, and numba
-does not look whether that failed. Python delivers a Ctrl-C pressed meanwhile at exactly this place,
-the first Python code to run: the KeyboardInterrupt becomes a SystemError ("returned a result with
-an exception set") or a crash of the process. Here such a Ctrl-C is delivered a moment later.
+Python delivers a Ctrl-C at the first Python code that runs after it, which need not be ours:
+
+- A kernel that returns a named tuple has Python look up its class when the work is done, and numba
+  does not look whether that failed. The KeyboardInterrupt becomes a SystemError ("returned a result
+  with an exception set") or a crash of the process.
+- Compiled code that asks Python something and forgets errors loses the Ctrl-C without a word.
+
+Here a Ctrl-C is delivered a moment later in the first case, and again in the second, until the
+function that runs has been left.
 """
 
 from __future__ import annotations
 
-import os
+import _thread
 import signal
 import sys
 import threading
@@ -22,8 +27,9 @@ __all__ = ["interruptible", "late_interrupts"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Seconds after which a Ctrl-C that came at a bad moment is delivered again.
-_LATER = 0.01
+# Seconds after which a Ctrl-C that came during a look-up, or that may be lost, is delivered again.
+_SOON = 0.01
+_LATER = 0.2
 
 
 def _in_lookup(frame: FrameType | None) -> bool:
@@ -37,37 +43,50 @@ def _in_lookup(frame: FrameType | None) -> bool:
     return False
 
 
-class _Late:
-    """Keeps a Ctrl-C that came at a bad moment and delivers it again, once."""
+def _unwinding() -> bool:
+    """Tell whether code runs because of a KeyboardInterrupt: in finally, except, or at an exit."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+class _Interrupts:
+    """Delivers a Ctrl-C until it has arrived."""
 
     def __init__(self) -> None:
+        self.seen = False
+        self._again = False
+        self._closed = False
         self._lock = threading.Lock()
-        self._waiting = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        if not _in_lookup(frame):
-            signal.default_int_handler(number, frame)
-        self._waiting = True
-        timer = threading.Timer(_LATER, self._deliver)
+        again, self._again = self._again, False
+        if again and self._closed:
+            return
+        self.seen = True
+        looking = _in_lookup(frame)
+        timer = threading.Timer(_SOON if looking else _LATER, self._deliver)
         timer.daemon = True
         timer.start()
-
-    def take(self) -> bool:
-        """Tell whether one is waiting, and forget it."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, False
-            return waiting
+        # Cleaning up is not interrupted, unless Ctrl-C is pressed once more.
+        if not looking and not (again and _unwinding()):
+            signal.default_int_handler(number, frame)
 
     def _deliver(self) -> None:
         with self._lock:
-            if self._waiting:
-                self._waiting = False
-                os.kill(os.getpid(), signal.SIGINT)
+            if not self._closed:
+                self._again = True
+                _thread.interrupt_main()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
 
 
 @contextmanager
 def late_interrupts() -> Iterator[None]:
-    """See that Ctrl-C is a KeyboardInterrupt in here, whatever kernels are running.
+    """See that Ctrl-C is a KeyboardInterrupt in here, whatever compiled code is running.
 
     Does nothing outside the main thread, which alone is interrupted, and where somebody else
     handles Ctrl-C.
@@ -78,13 +97,14 @@ def late_interrupts() -> Iterator[None]:
     ):
         yield
         return
-    late = _Late()
-    signal.signal(signal.SIGINT, late.handle)
+    interrupts = _Interrupts()
+    signal.signal(signal.SIGINT, interrupts.handle)
     try:
         yield
     finally:
+        interrupts.close()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if late.take():
+        if interrupts.seen and not _unwinding():
             raise KeyboardInterrupt
 
 

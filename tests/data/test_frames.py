@@ -360,3 +360,9 @@ else:
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+
+
+def test_periods_are_refused_like_dates():
+    table = pd.DataFrame({"month": pd.period_range("2020-01", periods=3, freq="M"), "a": [0, 1, 0]})
+    with pytest.raises(DataError, match=r"column 'month' has dtype period\[M\].*astype\(str\)"):
+        learn_domains(table)

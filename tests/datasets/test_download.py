@@ -205,3 +205,14 @@ def test_public_address(bare_machine: Path) -> None:
         "https://raw.githubusercontent.com/UCLA-StarAI/Density-Estimation-Datasets/"
         "37d53c1a8ba488d0a39e8c64bd3387577080b143/datasets/ad/ad.test.data"
     )
+
+
+@pytest.mark.parametrize(
+    "address", ["not a url", "mirror/data", "ftp//x", "http://", "http://[::1", "file:///x", "/x"]
+)
+def test_an_address_that_is_none(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("BAYESCUT_BASE_URL", address)
+    with pytest.raises(DatasetError, match=r"BAYESCUT_BASE_URL is set to .* no address"):
+        fetch_debd(NAME)

@@ -94,7 +94,7 @@ def fit(
     try:
         with compiling(quiet=quiet):
             model.fit(frame)
-    except DataError as error:
+    except (DataError, TypeError) as error:
         raise CommandError(f"{error} Or leave the column out with --ignore.") from error
     except MemoryError as error:
         counts = frame.nunique()

@@ -96,7 +96,7 @@ def learn_column(column: Any, name: str | None, position: int, floor: int) -> Do
         labels, stored = [False, True], str(dtype)
     elif kind in "iuf":
         labels, stored = _number_labels(column, title, floor)
-    elif kind in "Mmc":
+    elif kind in "Mmc" or type(dtype).__name__ == "PeriodDtype":
         raise DataError(
             f"The {title} has dtype {dtype}, which has no states: {_BIN}, "
             "or convert it to text with .astype(str)."
