@@ -15,7 +15,7 @@ __all__ = ["draw"]
 
 # A screen in inches, and the letters that fit into a box and onto an edge.
 _SCREEN = 13.3
-_BOX_LETTERS, _EDGE_LETTERS = 30, 18
+_BOX_LETTERS, _EDGE_LETTERS = 34, 20
 # Letters of DejaVu Sans Mono, matplotlib's own, are all 0.602 em wide: no renderer is needed to
 # know what overlaps.
 _LETTER = 0.602 / 72
@@ -70,19 +70,15 @@ def _place(root: Item) -> list[_Placed]:
     return placed
 
 
-def _short(text: str, letters: int) -> str:
-    return text if len(text) <= letters else text[: letters - 1] + "…"
-
-
 def _columns(placed: list[_Placed]) -> list[tuple[float, float]]:
     """Return, in letters, where the boxes of every level begin, and where they end at most."""
     columns: list[tuple[float, float]] = []
     x = 0.0
     for level in range(1 + max(p.level for p in placed)):
         items = [p.item for p in placed if p.level == level]
-        edge = max(len(_short(item.edge, _EDGE_LETTERS)) for item in items)
+        edge = max(len(item.edge(_EDGE_LETTERS)) for item in items)
         x += edge + (_GAP if level else 0.0)
-        width = max(len(_short(item.title, _BOX_LETTERS)) for item in items)
+        width = max(len(item.name(_BOX_LETTERS)) for item in items)
         columns.append((x, x + width))
         x += width + _GAP
     return columns
@@ -143,7 +139,7 @@ def draw(
     n_rows = 1 + max(p.row for p in placed)
     if ax is None:
         # A line is twice as high as its letters, and a box has room around them.
-        size = ((columns[-1][1] + 4) * letter, (n_rows + 1) * 2.6 * fontsize / 72)
+        size = ((columns[-1][1] + 5) * letter, (n_rows + 1) * 2.6 * fontsize / 72)
         figure, ax = plt.subplots(figsize=(max(size[0], 2.0), max(size[1], 0.8)))
         figure.set_facecolor(colours.paper)
         figure.subplots_adjust(0, 0, 1, 1)
@@ -151,12 +147,12 @@ def draw(
     text: dict[str, Any] = {"fontsize": fontsize, "family": _FONT, "color": colours.ink}
     for p in placed:
         x = columns[p.level][0]
-        title = _short(p.item.title, _BOX_LETTERS)
+        title = p.item.name(_BOX_LETTERS)
         if p.parent >= 0:
             upper = placed[p.parent]
-            begin = columns[upper.level][0] + len(_short(upper.item.title, _BOX_LETTERS)) + 1
-            edge = _short(p.item.edge, _EDGE_LETTERS)
-            label_at = x - 1 - len(edge)
+            begin = columns[upper.level][0] + len(upper.item.name(_BOX_LETTERS)) + 1
+            edge = p.item.edge(_EDGE_LETTERS)
+            label_at = x - 1.5 - len(edge)
             turn = columns[upper.level][1] + 2
             ax.plot(
                 [begin, turn, turn, label_at - 0.5 if edge else x - 0.5],
@@ -176,7 +172,7 @@ def draw(
             "linewidth": 0.6,
         }
         ax.text(x, p.row, title, ha="left", va="center", bbox=box, zorder=3, **text)
-    ax.set_xlim(-2, columns[-1][1] + 2)
+    ax.set_xlim(-2, columns[-1][1] + 3)
     ax.set_ylim(n_rows, -1)
     ax.set_axis_off()
     return ax

@@ -68,11 +68,23 @@ class Item:
     weight: float | None = None
     children: list[Item] = field(default_factory=list)
 
-    @property
-    def edge(self) -> str:
-        """The words on the edge that leads to it."""
+    def edge(self, letters: int | None = None) -> str:
+        """The words on the edge that leads to it; the label is cut short, not the number."""
         number = "" if self.weight is None else f"{self.weight:.3g}"
-        return f"{self.label} ({number})" if self.label and number else self.label or number
+        if not self.label:
+            return number
+        number = f" ({number})" if number else ""
+        return _short(self.label, letters, number)
+
+    def name(self, letters: int | None = None) -> str:
+        """The title; what is said of more items is not cut short."""
+        head, sign, tail = self.title.partition(" (and ")
+        return _short(head, letters, sign + tail)
+
+
+def _short(text: str, letters: int | None, tail: str = "") -> str:
+    room = len(text) if letters is None else max(letters - len(tail), 4)
+    return (text if len(text) <= room else text[: room - 1] + "…") + tail
 
 
 def name_of(circuit: Circuit, variable: int) -> str:
@@ -187,7 +199,7 @@ def summarise(
     >>> node = build.decision(
     ...     0, [0.8, 0.2], build.categorical(1, [0.9, 0.1]), build.categorical(1, [0.3, 0.7])
     ... )
-    >>> [child.edge for child in summarise(build.circuit(node, [2, 2])).children]
+    >>> [child.edge() for child in summarise(build.circuit(node, [2, 2])).children]
     ['0 (0.8)', '1 (0.2)']
     """
     title, kind, edges = describe(circuit, circuit.root)
@@ -204,6 +216,8 @@ def summarise(
             if variables < 2 or large or depth == level:
                 continue
             families = _families(circuit, node, item.reach)
+            if depth is not None and node != circuit.root and _height(families) > depth - level:
+                continue
             if depth is not None:
                 _close(families, depth - level)
             size = sum(map(_n_rows, families))
@@ -286,6 +300,10 @@ def _close(items: list[Item], levels: int) -> None:
             item.children = []
 
 
+def _height(items: list[Item]) -> int:
+    return 1 + max(_height(item.children) for item in items) if items else 0
+
+
 def _size(item: Item) -> int:
     return 1 + sum(map(_size, item.children))
 
@@ -314,7 +332,7 @@ def outline(circuit: Circuit, depth: int | None = None, most_rows: int = 24) -> 
     lines: list[str] = []
 
     def write(item: Item, before: str, indent: str) -> None:
-        edge = f"{item.edge}: " if item.edge else ""
+        edge = f"{item.edge()}: " if item.edge() else ""
         lines.append(f"{before}{edge}{item.title}")
         for position, child in enumerate(item.children):
             last = position == len(item.children) - 1

@@ -113,7 +113,11 @@ def _facts(model: LoadedModel) -> dict[str, Any]:
 
 def _arguments(settings: dict[str, Any]) -> str:
     hidden = ("n_jobs", "verbose", "n_states")
-    return ", ".join(f"{name}={value!r}" for name, value in settings.items() if name not in hidden)
+    return ", ".join(
+        f"{name}={value!r}"
+        for name, value in settings.items()
+        if name not in hidden and (name, value) != ("unseen", "error")
+    )
 
 
 def _print_columns(model: LoadedModel, every: bool) -> None:

@@ -290,7 +290,7 @@ def _decode_column(pandas: Any, codes: NDArray[Any], domain: Domain, mark: int) 
     missing = codes == mark
     some_missing = bool(missing.any())
     labels = np.arange(domain.n_states) if domain.labels is None else domain.labels
-    dtype = domain.dtype or "int64"
+    dtype = domain.dtype or ("object" if labels.dtype.kind == "O" else str(labels.dtype))
     if dtype.startswith("category"):
         return pandas.Categorical.from_codes(
             np.where(missing, -1, codes.astype(np.int32)),
