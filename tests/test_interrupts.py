@@ -22,6 +22,14 @@ from bayescut._kernels import kernel
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals as on Unix")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def interruptible_tests():
+    """A shell that starts tests in the background has them ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Pair(NamedTuple):
     """A result that numba makes by calling Python."""
 
