@@ -318,7 +318,9 @@ def has_header(
     for cell, column in zip(first, columns, strict=True):
         if cell.strip() in gaps:
             continue
-        counts = Counter(value for value in column if value not in gaps)
+        counts = Counter(column)
+        for gap in gaps:
+            counts.pop(gap, None)
         n = sum(counts.values())
         if n == 0:
             continue
