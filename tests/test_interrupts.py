@@ -107,6 +107,18 @@ def test_an_interrupt_that_is_lost_comes_again() -> None:
         interruptible(lose)()
 
 
+def test_where_nobody_listens_it_waits() -> None:
+    heard = []
+
+    def _raw_object_cache_notify() -> None:  # as LLVM's callback is called
+        signal.raise_signal(signal.SIGINT)
+        heard.append("to the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(_raw_object_cache_notify)()
+    assert heard == ["to the end"]
+
+
 def test_cleaning_up_is_left_alone() -> None:
     cleaned = []
 

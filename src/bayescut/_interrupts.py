@@ -5,7 +5,8 @@ Python delivers a Ctrl-C at the first Python code that runs after it, which need
 - A kernel that returns a named tuple has Python look up its class when the work is done, and numba
   does not look whether that failed. The KeyboardInterrupt becomes a SystemError ("returned a result
   with an exception set") or a crash of the process.
-- Compiled code that asks Python something and forgets errors loses the Ctrl-C without a word.
+- LLVM tells Python when it has compiled a kernel; there the Ctrl-C is printed as an ignored
+  exception, and lost. Other compiled code that forgets errors loses it without a word.
 
 Here a Ctrl-C is delivered a moment later in the first case, and again in the second, until the
 function that runs has been left.
@@ -27,17 +28,20 @@ __all__ = ["interruptible", "late_interrupts"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Seconds after which a Ctrl-C that came during a look-up, or that may be lost, is delivered again.
+# Seconds after which a Ctrl-C that would not be heard, or that may be lost, is delivered again.
 _SOON = 0.01
 _LATER = 0.2
 
 
-def _in_lookup(frame: FrameType | None) -> bool:
-    """Tell whether numba is looking up the class of a result."""
-    serialize = sys.modules.get("numba.core.serialize")
-    code = getattr(getattr(serialize, "_numba_unpickle", None), "__code__", None)
-    while code is not None and frame is not None:
-        if frame.f_code is code:
+# Python functions that compiled code calls without looking for errors: numba's look-up of classes,
+# and what LLVM calls when it has compiled something or looks whether it has.
+_DEAF = {"_numba_unpickle", "_raw_object_cache_notify", "_raw_object_cache_getbuffer"}
+
+
+def _unheard(frame: FrameType | None) -> bool:
+    """Tell whether an error raised in here would be forgotten."""
+    while frame is not None:
+        if frame.f_code.co_name in _DEAF:
             return True
         frame = frame.f_back
     return False
@@ -65,12 +69,12 @@ class _Interrupts:
         if again and self._closed:
             return
         self.seen = True
-        looking = _in_lookup(frame)
-        timer = threading.Timer(_SOON if looking else _LATER, self._deliver)
+        unheard = _unheard(frame)
+        timer = threading.Timer(_SOON if unheard else _LATER, self._deliver)
         timer.daemon = True
         timer.start()
         # Cleaning up is not interrupted, unless Ctrl-C is pressed once more.
-        if not looking and not (again and _unwinding()):
+        if not unheard and not (again and _unwinding()):
             signal.default_int_handler(number, frame)
 
     def _deliver(self) -> None:
