@@ -8,7 +8,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 __all__ = ["check_folder", "sync_folder", "write_bytes", "write_text", "writing"]
 
@@ -23,7 +23,7 @@ def check_folder(path: PathLike) -> None:
 
 
 @contextmanager
-def writing(path: PathLike) -> Iterator[BinaryIO]:
+def writing(path: PathLike, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
     """Open a file for writing that takes its place only when the block has ended well.
 
     After an error, an interrupt or a kill the file is what it was before. A file that is replaced
@@ -34,10 +34,14 @@ def writing(path: PathLike) -> Iterator[BinaryIO]:
     ----------
     path : path-like
         The file; its folder has to exist.
+    mode : {"w", "wb"}
+        Text or bytes.
+    **options
+        Of the built-in ``open``: encoding, newline.
 
     Yields
     ------
-    binary file object
+    file object
 
     Examples
     --------
@@ -51,25 +55,27 @@ def writing(path: PathLike) -> Iterator[BinaryIO]:
     ...     before, os.path.exists(path)
     (False, True)
     """
+    if mode not in ("w", "wb"):
+        raise ValueError(f"mode must be 'w' or 'wb', got {mode!r}")
     # Through links: the file they point to is replaced, not the link.
     target = os.path.realpath(os.fsdecode(path))
-    mode = None
+    permissions = None
     with suppress(FileNotFoundError):
-        mode = os.stat(target).st_mode
-    if mode is not None and not stat.S_ISREG(mode):
-        with open(target, "wb") as stream:  # a directory is refused here
+        permissions = os.stat(target).st_mode
+    if permissions is not None and not stat.S_ISREG(permissions):
+        with open(target, mode, **options) as stream:  # a directory is refused here
             yield stream
         return
     check_folder(target)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as stream:
+        with open(temporary, mode.replace("w", "x"), **options) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        if mode is not None:
-            os.chmod(temporary, stat.S_IMODE(mode))
+        if permissions is not None:
+            os.chmod(temporary, stat.S_IMODE(permissions))
         os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):

@@ -9,9 +9,9 @@ hostile file can do no more than be refused with a `ModelFileError`.
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -52,8 +52,18 @@ MAX_PARENTS = 64
 MAX_DEPTH = 16
 _MAX_INTEGER = 10**100
 _MAX_CODE_POINT = 0x10FFFF
-# A fixed-width dtype such as 'U999999999' would cost gigabytes when a column is decoded.
-_WIDE_DTYPE = re.compile(r"[<>=|]?[A-Za-z][0-9]{3,}")
+# The dtypes that a column of labels may be restored to. Any other is refused: numpy reads a whole
+# language there, in which '(5000,5000)f8' makes 200 MB of every cell.
+_WIDTHS = ("8", "16", "32", "64")
+_WHOLE = {f"{kind}{width}" for kind in ("int", "uint", "Int", "UInt") for width in _WIDTHS}
+_WHOLE |= {f"{kind}{width}[pyarrow]" for kind in ("int", "uint") for width in _WIDTHS}
+_REAL = {"float16", "float32", "float64", "Float32", "Float64", "float[pyarrow]", "double[pyarrow]"}
+_TRUTH = {"bool", "boolean", "bool[pyarrow]"}
+_TEXT = {"str", "string", "string[python]", "string[pyarrow]", "large_string[pyarrow]"}
+_ANY = {"object", "category", "category[ordered]"}
+COLUMN_DTYPES = frozenset(_WHOLE | _REAL | _TRUTH | _TEXT | _ANY)
+# Settings that are places to write to: a file from elsewhere has no say in that.
+_PLACES = ("checkpoint",)
 # What checks and constructors may raise on inconsistent content.
 _REFUSALS = (
     BayescutError,
@@ -287,7 +297,9 @@ class _Encoder:
     def _domain_block(self, domains: Domains) -> str:
         # The circuits of an ensemble share one table, so one text serves them all.
         if domains not in self._domains:
-            self._domains[domains] = self._add("domains", domains.to_json())
+            text = domains.to_json()
+            _check_domains(json.loads(text))  # what could not be read again is not written
+            self._domains[domains] = self._add("domains", text)
         return self._domains[domains]
 
     def _circuit(self, circuit: Circuit) -> dict[str, Any]:
@@ -306,11 +318,20 @@ class _Encoder:
         inside = "" if depth == 0 else f" of {where}"
         params = model.get_params(deep=False)
         state = model._get_state()
+        if state and hasattr(model, "_check_settings"):
+            try:
+                model._check_settings()
+            except _REFUSALS as error:
+                raise ModelFileError(
+                    f"{where} has a setting that cannot be used: {_describe(error)}"
+                ) from error
         return {
             "kind": "estimator",
             "class": name,
             "params": {
-                key: self.encode(value, f"parameter {key!r}{inside}", depth + 1)
+                key: None
+                if key in _PLACES
+                else self.encode(value, f"parameter {key!r}{inside}", depth + 1)
                 for key, value in params.items()
             },
             "state": {
@@ -472,7 +493,9 @@ class _Decoder:
             raise ModelFileError(
                 f"the file holds a model of the class {name[:80]!r}, unknown to this bayescut"
             )
-        arguments = {key: self.decode(value) for key, value in params.items()}
+        arguments = {
+            key: None if key in _PLACES else self.decode(value) for key, value in params.items()
+        }
         attributes = {key: self.decode(value) for key, value in state.items()}
         try:
             model = cls(**arguments)
@@ -519,13 +542,35 @@ def _check_domains(columns: Any) -> None:
             or type(column["n_states"]) is not int
             or not isinstance(labels, list | None)
             or not isinstance(dtype, str | None)
-            or (dtype is not None and _WIDE_DTYPE.fullmatch(dtype) is not None)
             or not all(map(_is_label, labels or []))
         ):
             raise ModelFileError(f"the description of column {position} is malformed")
+        _check_dtype(dtype, labels, column["n_states"], position)
         if name is not None and name in names:
             raise ModelFileError(f"two columns have the name {name[:80]!r}")
         names.add(name)
+
+
+def _check_dtype(dtype: str | None, labels: list[Any] | None, n_states: int, place: int) -> None:
+    """Refuse a dtype that is not on the list, or that cannot hold the labels."""
+    if dtype is None:
+        return
+    if dtype not in COLUMN_DTYPES:
+        raise ModelFileError(f"column {place} has the dtype {dtype[:40]!r}, which cannot be stored")
+    kinds = {int} if labels is None else {type(label) for label in labels}
+    fits = dtype in _ANY
+    if dtype in _TRUTH:
+        fits = kinds <= {bool}
+    elif dtype in _TEXT:
+        fits = kinds <= {str}
+    elif dtype in _WHOLE:
+        limits = np.iinfo(dtype.removesuffix("[pyarrow]").lower())
+        ends = [0, max(n_states - 1, 0)] if labels is None else labels
+        fits = kinds <= {int} and all(limits.min <= label <= limits.max for label in ends)
+    elif dtype in _REAL:
+        fits = kinds <= {int, float}
+    if not fits:
+        raise ModelFileError(f"column {place} has labels that its dtype {dtype!r} cannot hold")
 
 
 def _is_label(label: Any) -> bool:

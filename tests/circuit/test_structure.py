@@ -235,7 +235,8 @@ def test_drawing() -> None:
         assert len(ax.texts) >= 1
         plt.close(ax.figure)
     texts = {text.get_text() for text in small().draw(max_leaf_variables=2).texts}
-    assert {"x0", "0: 0.5", "1: 0.5", "3\nvariables"} <= texts
+    assert {"cut on 0", "0 (0.5)", "1 (0.5)"} <= texts
+    assert any(text.endswith("over 3 variables") for text in texts)
     plt.close("all")
-    with pytest.raises(CircuitError, match="readable"):
-        small().draw(max_nodes=2)
+    with pytest.raises(ValueError, match="theme must be"):
+        small().draw(theme="blue")

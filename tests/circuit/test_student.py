@@ -78,7 +78,7 @@ def test_entropy_statistics_files_and_drawing() -> None:
     assert_allclose([weight, mean, squares], [2.0, 2.5, 4.5])
     assert loads(dumps(circuit)) == circuit
     assert circuit.n_parameters == 3
-    assert circuit.draw().texts[0].get_text() == "x0\nt(1, 2; 3)"
+    assert circuit.draw().texts[0].get_text() == "0: t(1, 2; 3)"
 
 
 def test_what_has_no_answer_is_refused_by_name() -> None:

@@ -55,8 +55,17 @@ class Command:
     def ok(self, *arguments: object, stdin: bytes | str | None = None) -> str:
         """Return standard output of a command that works and says nothing else."""
         code, out, err = self(*arguments, stdin=stdin)
-        assert (code, err) == (0, "")
+        assert err == ""
+        assert code == 0
         return out
+
+    def told(self, *arguments: object, stdin: bytes | str | None = None) -> tuple[str, str]:
+        """Return standard output and the one remark of a command that works."""
+        code, out, err = self(*arguments, stdin=stdin)
+        assert code == 0, err
+        assert err.startswith("bayescut: ")
+        assert err.count("\n") == 1
+        return out, err
 
     def error(self, *arguments: object, code: int = 1, stdin: bytes | str | None = None) -> str:
         """Return the one line that a command fails with."""

@@ -11,6 +11,7 @@ from tests.cli.conftest import Command
 
 import bayescut as bc
 from bayescut.cli import main
+from bayescut.cli._compiling import compiling
 from bayescut.cli._terminal import bar, emit, emit_json, is_terminal, note, print_table, waiting
 
 
@@ -69,6 +70,15 @@ def test_without_the_extra_a_line_says_what_to_install(
     )
 
 
+def test_the_version_needs_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("typer", "rich", "pandas"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr() == (f"bayescut {bc.__version__}\n", "")
+
+
 def test_without_pandas_a_line_says_what_to_install(
     command: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +118,23 @@ def test_show(command: Command, model: Path, people: Path, tmp_path: Path) -> No
     }
     bc.save(loaded.circuit_, tmp_path / "circuit.bc")
     assert command.ok("show", tmp_path / "circuit.bc").startswith("Circuit\n")
+
+
+def test_show_draws_and_ends(command: Command, model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "model.png"
+    pictures = set()
+    for theme in ("light", "dark"):
+        command.ok("show", model, "--draw", path, "--theme", theme)
+        assert path.read_bytes().startswith(b"\x89PNG")
+        pictures.add(path.read_bytes())
+    assert len(pictures) == 2
+    command.ok("show", model, "--draw", tmp_path / "model.svg")
+    assert "is no picture" in command.error("show", model, "--draw", tmp_path / "model.doc")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.png", "model.svg"]
+    whole = command.ok("show", model).splitlines()
+    assert len(command.ok("show", model, "--depth", 0).splitlines()) < len(whole)
+    assert len(command.ok("show", model, "--lines", 2).splitlines()) <= len(whole)
 
 
 def test_the_demo(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +184,55 @@ def test_progress_is_for_those_who_look(
     assert "a remark" in screen.text
     assert "count" in screen.text
     assert capsys.readouterr().out == ""
+
+
+def test_a_first_run_says_that_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from numba import njit
+
+    def work() -> str:
+        screen = Screen()
+        monkeypatch.setattr(sys, "stderr", screen)
+        monkeypatch.setattr("bayescut.cli._compiling.PAUSE", 0.0)
+        with compiling():
+            for _ in range(2):
+                njit(lambda x: x + 1)(2)
+        return screen.text
+
+    first, *more = work().splitlines()
+    assert first.startswith("bayescut: compiling kernels: the first run")
+    assert [line.split(" in ")[0] for line in more] == [
+        "bayescut: compiling kernels: 1 done",
+        "bayescut: compiling kernels: 2 done",
+    ]
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    known = njit(lambda x: x + 1)
+    known(2)
+    with compiling():
+        known(2)  # compiled before
+    with compiling(quiet=True):
+        njit(lambda x: x + 2)(2)
+    assert screen.text == ""
+    monkeypatch.undo()
+    with compiling():  # nobody is looking
+        njit(lambda x: x + 3)(2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_quiet_is_quiet(
+    command: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {}
+    for arguments in ((), ("--quiet",)):
+        screen = Screen()
+        monkeypatch.setattr(sys, "stderr", screen)
+        assert main(["fit", str(people), "-o", str(tmp_path / "m.bc"), *arguments]) == 0
+        texts[arguments] = screen.text
+    assert "Try: bayescut show" in texts[()]
+    assert "CutsetNetwork" not in texts[("--quiet",)]
+    assert "Try:" not in texts[("--quiet",)]
 
 
 def test_tables_for_people_and_for_pipes(

@@ -83,8 +83,12 @@ def test_a_file_of_codes_has_no_header(command: Command, tmp_path: Path) -> None
     path, model = tmp_path / "t.data", tmp_path / "m.bc"
     codes = np.random.default_rng(0).integers(0, 2, (40, 3))
     path.write_text("\n".join(",".join(map(str, row)) for row in codes), encoding="utf-8")
-    out = command.ok("fit", path, "-o", model, "--json")
+    out, remark = command.told("fit", path, "-o", model, "--json")
+    assert "has no header" in remark
+    assert "--header" in remark and "--no-header" in remark
     assert json.loads(out)["rows"] == 40
+    for quiet in ("--no-header", "--quiet"):
+        assert json.loads(command.ok("fit", path, "-o", model, "--json", quiet))["rows"] == 40
     assert bc.load(model).domains_.names is None
     assert "mean log-likelihood" in command.ok("score", model, path)
     assert "= 0." in command.ok("query", model, "P(2=1 | 0=0)")
@@ -116,7 +120,7 @@ def test_other_words_for_missing(command: Command, edited: Edit, tmp_path: Path)
     path = edited(",Köln,", ",unknown,")
     model = tmp_path / "m.bc"
     message = command.error("fit", path, "-o", model, "--missing", "unknown")
-    assert "Column 'home town' has 1 missing cells" in message
+    assert "Column 'home town' has 1 missing cell:" in message
 
 
 def test_what_cannot_be_learned_is_told_in_a_line(

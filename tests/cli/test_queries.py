@@ -205,15 +205,17 @@ def test_wrong_tables_are_told_in_a_line(
     message = command.error("score", model, path)
     assert "Unseen value 'ancient'" in message
     assert "Known values: 'middle', 'old', 'young'" in message
-    assert "--unseen-as-missing" in message
-    command.ok("score", model, path, "--unseen-as-missing")
+    assert "--unseen missing" in message
+    command.ok("score", model, path, "--unseen", "missing")
     # One odd cell makes a column of numbers text; the others are still found.
     message = command.error("score", model, edited(",yes,1,", ",yes,many,"))
     assert "Unseen value 'many'" in message
     assert "column 'ill'. Known values: 0, 1" in message
     narrow = tmp_path / "narrow.csv"
     narrow.write_text("1,2\n3,4\n", encoding="utf-8")
-    assert "has 2 columns, but the model has 6" in command.error("score", model, narrow)
+    assert "has 2 columns, but the model has 6" in command.error(
+        "score", model, narrow, "--no-header"
+    )
 
 
 def test_models_that_are_none(command: Command, model: Path, people: Path, tmp_path: Path) -> None:

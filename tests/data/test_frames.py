@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescut.data import Domains, column_names, decode, encode, learn_domains
+from bayescut.data import Domain, Domains, column_names, decode, encode, learn_domains
 from bayescut.exceptions import DataError
 
 pd = pytest.importorskip("pandas")
@@ -359,3 +359,15 @@ else:
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+
+
+def test_periods_are_refused_like_dates():
+    table = pd.DataFrame({"month": pd.period_range("2020-01", periods=3, freq="M"), "a": [0, 1, 0]})
+    with pytest.raises(DataError, match=r"column 'month' has dtype period\[M\].*astype\(str\)"):
+        learn_domains(table)
+
+
+def test_labels_without_a_dtype_become_a_frame():
+    domains = Domains([Domain("a", 2, ["x", "y"]), Domain("b", 2, [0.5, 1.5]), Domain("c", 3)])
+    frame = decode(np.array([[1, 0, 2]], dtype=np.uint8), domains, as_frame=True)
+    assert frame.iloc[0].tolist() == ["y", 0.5, 2]

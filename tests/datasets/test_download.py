@@ -207,10 +207,12 @@ def test_public_address(bare_machine: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("base", ["no address", "ftp//x", "http://[::1"])
-def test_a_base_that_is_no_address(
-    bare_machine: Path, monkeypatch: pytest.MonkeyPatch, base: str
+@pytest.mark.parametrize(
+    "address", ["not a url", "mirror/data", "ftp//x", "http://", "http://[::1", "file:///x", "/x"]
+)
+def test_an_address_that_is_none(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setenv("BAYESCUT_BASE_URL", base)
-    with pytest.raises(DatasetError, match="is no address: set BAYESCUT_BASE_URL"):
+    monkeypatch.setenv("BAYESCUT_BASE_URL", address)
+    with pytest.raises(DatasetError, match=r"BAYESCUT_BASE_URL is set to .* no address"):
         fetch_debd(NAME)

@@ -14,6 +14,7 @@ import random
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.files.models import (
     Toy,
@@ -24,10 +25,12 @@ from tests.files.models import (
     with_header_text,
 )
 
+import bayescut as bc
 import bayescut.files as files
 from bayescut.circuit import Circuit
 from bayescut.circuit.container import pack, unpack
 from bayescut.data import code_dtype, missing_code
+from bayescut.estimators._base import CircuitEstimator
 from bayescut.exceptions import ModelFileError, PropertyError
 from bayescut.files import dumps, loads
 
@@ -181,7 +184,56 @@ def mutate_columns(data: bytes, rng: random.Random) -> bytes:
     return pack(header, blocks)
 
 
+DTYPES = ["(5000,5000)f8", "f8,f8", "U99", "S9", "V8", "O", "category", "bool", "int8", "UInt8"]
+DTYPES += ["float64", "str", "string", "object", "boolean", "datetime64[ns]", "period[D]", "", None]
+SETTINGS = ["checkpoint", "ess", "n_jobs", "n_states", "unseen", "verbose", "n_candidates", "wings"]
+
+
+def mutate_dtype(data: bytes, rng: random.Random) -> bytes:
+    """Another dtype, or other labels under the same one."""
+    header, blocks = unpack(data)
+    name = rng.choice([n for n in blocks if isinstance(blocks[n], str)])
+    columns = json.loads(blocks[name])
+    column = rng.choice(columns)
+    if rng.random() < 0.7:
+        column["dtype"] = rng.choice(DTYPES)
+    elif column["labels"]:
+        at = rng.randrange(len(column["labels"]))
+        column["labels"][at] = rng.choice(
+            ["x", 300, -1, True, 0.5, 2**63, {"interval": [0, 1, "left"]}]
+        )
+    blocks[name] = json.dumps(columns)
+    return pack(header, blocks)
+
+
+def mutate_settings(data: bytes, rng: random.Random) -> bytes:
+    """Settings and attributes of an estimator; a circuit has none."""
+    header, blocks = unpack(data)
+    if header["kind"] == "circuit":
+        return data
+    values = [
+        *JUNK,
+        "error",
+        "missing",
+        "/tmp/x.bc",
+        -1,
+        10**9,
+        ["a", "b"],
+        {"kind": "float", "value": "nan"},
+    ]
+    if rng.random() < 0.6:
+        header["params"][rng.choice(SETTINGS)] = rng.choice(values)
+    else:
+        key = rng.choice(
+            ["feature_names", "from_frame", "structure_score_", "n_cuts_", "made_from"]
+        )
+        header["state"][key] = rng.choice(values)
+    return pack(header, blocks)
+
+
 SEALED = [
+    mutate_dtype,
+    mutate_settings,
     damage_and_seal,
     damage_prefix,
     mutate_array,
@@ -204,6 +256,16 @@ def check_accepted(model) -> None:
             if isinstance(circuit, Circuit):
                 check_accepted(circuit)
         assert dumps(loads(dumps(model))) == dumps(model)
+        return
+    if isinstance(model, CircuitEstimator):
+        check_accepted(model.circuit_)
+        assert getattr(model, "checkpoint", None) is None
+        again = loads(dumps(model))
+        assert dumps(again) == dumps(model)
+        drawn = model.sample(2, random_state=0)
+        assert np.isfinite(model.score_samples(drawn)).all()
+        names = getattr(model, "feature_names_in_", None)
+        assert names is None or list(names) == model.domains_.names
         return
     assert isinstance(model, Circuit)
     assert repr(model)
@@ -255,11 +317,22 @@ def originals(monkeypatch):
     model.names_ = np.array(["a", "bc"])
     model.objects_ = np.array(["a", "bc", None], dtype=object)
     model.counts_ = np.arange(6).reshape(2, 3)
-    return [dumps(circuit), dumps(model)]
+    frame = pd.DataFrame(
+        {
+            "age": pd.cut(np.arange(40) % 9, [0, 3, 6, 9], right=False),
+            "kids": np.arange(40) % 3,
+            "town": np.where(np.arange(40) % 5 < 2, "Ulm", "Bonn"),
+        }
+    )
+    network = bc.CNetBD().fit(frame)
+    return [dumps(circuit), dumps(model), dumps(network)]
 
 
 def test_mutants_are_refused_or_sound(originals):
-    check_accepted(loads(originals[0]))  # compiles the kernels
+    for data in originals:
+        check_accepted(loads(data))  # compiles the kernels
     n_refused, n_accepted = fuzz(originals, SECONDS)
+    if "BAYESCUT_FUZZ_SECONDS" in os.environ:
+        print(f"{n_refused + n_accepted:,} files, {n_accepted:,} of them sound")
     # Both ways are taken: a rule that refuses everything would test nothing.
     assert n_refused > 0 and n_accepted > 0

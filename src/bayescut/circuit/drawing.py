@@ -1,184 +1,178 @@
-"""Pictures of small circuits."""
+"""Pictures of circuits: at most one screen, the branches that matter."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, PRODUCT
-from bayescut.circuit.inputs import INPUTS
-from bayescut.exceptions import CircuitError
+from bayescut.circuit.outline import MOST_LEAF_VARIABLES, Item, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bayescut.circuit._model import Circuit
 
+__all__ = ["draw"]
 
-class _Spot(NamedTuple):
-    """Where something is drawn: its centre, its text and its kind."""
+# A screen in inches, and the letters that fit into a box and onto an edge.
+_SCREEN = 13.3
+_BOX_LETTERS, _EDGE_LETTERS = 34, 20
+# Letters of DejaVu Sans Mono, matplotlib's own, are all 0.602 em wide: no renderer is needed to
+# know what overlaps.
+_LETTER = 0.602 / 72
+_FONT = "DejaVu Sans Mono"
+_GAP = 4.0  # letters between an item and what follows
 
-    x: float
-    y: float
-    text: str
-    kind: int
+
+class _Theme(NamedTuple):
+    paper: str
+    ink: str
+    line: str
+    cut: str
+    leaf: str
+    other: str
 
 
-class _Picture:
-    """Lays out nodes from the root down, each subtree in its own columns."""
+# Text on its box has a contrast above 7 to 1 in both.
+_THEMES = {
+    "light": _Theme("#ffffff", "#1a1a1a", "#8a8a8a", "#dbe7f6", "#e3f0dd", "#f1eee6"),
+    "dark": _Theme("#14171c", "#f0f0f0", "#8f98a3", "#27405f", "#2c4a31", "#3d3a33"),
+}
 
-    def __init__(self, circuit: Circuit, names: list[str], leaf_variables: int) -> None:
-        self.circuit, self.names, self.leaf_variables = circuit, names, leaf_variables
-        self.spots: list[_Spot] = []
-        self.lines: list[tuple[_Spot, _Spot, str]] = []
-        self.column = 0.0
-        self.drawn: dict[int, _Spot] = {}
 
-    def node(self, node: int, level: int) -> _Spot:
-        if node in self.drawn:
-            return self.drawn[node]
-        circuit = self.circuit
-        kind = int(circuit.kind[node])
-        if kind == JUNCTION:
-            spot = self.leaf(node, level)
-        elif circuit.child_ptr[node] == circuit.child_ptr[node + 1]:
-            spot = self.place(self.column, level, self.input_text(node), kind)
-            self.column += 1
+class _Placed(NamedTuple):
+    """An item in its place: column and row, both counted from the upper left corner."""
+
+    item: Item
+    level: int
+    row: float
+    parent: int
+
+
+def _place(root: Item) -> list[_Placed]:
+    """Give every item without children a row of its own, the others the middle of theirs."""
+    placed: list[_Placed] = []
+    n_rows = 0
+
+    def visit(item: Item, level: int, parent: int) -> float:
+        nonlocal n_rows
+        here = len(placed)
+        placed.append(_Placed(item, level, 0.0, parent))
+        rows = [visit(child, level + 1, here) for child in item.children]
+        if rows:
+            row = 0.5 * (rows[0] + rows[-1])
         else:
-            begin, end = circuit.child_ptr[node], circuit.child_ptr[node + 1]
-            below = [self.node(int(c), level + 1) for c in circuit.child[begin:end]]
-            text = {DECISION: "", PRODUCT: "×"}.get(kind, "+")
-            if kind == DECISION:
-                text = self.names[circuit.var[node]]
-            spot = self.place(float(np.mean([s.x for s in below])), level, text, kind)
-            for k, child in enumerate(below):
-                label = ""
-                if kind != PRODUCT:
-                    label = f"{np.exp(circuit.log_weight[begin + k]):.2g}"
-                if kind == DECISION:
-                    label = f"{self.branch(begin + k, int(circuit.var[node]))}: {label}"
-                self.lines.append((spot, child, label))
-        self.drawn[node] = spot
-        return spot
+            row = float(n_rows)
+            n_rows += 1
+        placed[here] = placed[here]._replace(row=row)
+        return row
 
-    def place(self, x: float, level: float, text: str, kind: int) -> _Spot:
-        spot = _Spot(x, -level, text, kind)
-        self.spots.append(spot)
-        return spot
+    visit(root, 0, -1)
+    return placed
 
-    def state(self, var: int, k: int) -> str:
-        return str(self.circuit.domains[var].label(k))
 
-    def input_text(self, node: int) -> str:
-        circuit = self.circuit
-        name = self.names[circuit.var[node]]
-        return INPUTS[int(circuit.kind[node])].text(circuit, node, name)
-
-    def branch(self, edge: int, var: int) -> str:
-        """The states of a decision's edge."""
-        circuit = self.circuit
-        begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
-        states = [self.state(var, s) for s in circuit.branch_state[begin:end].tolist()]
-        if len(states) > 3:
-            states = [*states[:2], f"+{len(states) - 2}"]
-        return ", ".join(states)
-
-    def leaf(self, node: int, level: int) -> _Spot:
-        """Draw a junction leaf as the tree of its families, or as one box if it is large."""
-        circuit = self.circuit
-        first, last = int(circuit.fam_ptr[node]), int(circuit.fam_ptr[node + 1])
-        if last - first > self.leaf_variables:
-            spot = self.place(self.column, level, f"{last - first}\nvariables", JUNCTION)
-            self.column += 1
-            return spot
-        hosted: dict[int, list[int]] = {f: [] for f in range(-1, last)}
-        for f in range(first, last):
-            hosted[int(circuit.fam_host[f])].append(f)
-        spots: dict[int, _Spot] = {}
-
-        def family(f: int, depth: float) -> None:
-            start = self.column
-            for g in hosted[f]:
-                family(g, depth + 0.6)
-            x = self.column if not hosted[f] else float(np.mean([spots[g].x for g in hosted[f]]))
-            self.column = max(self.column, start + 0.7)
-            spots[f] = self.place(x, depth, self.names[circuit.fam_var[f]], JUNCTION)
-
-        for f in hosted[-1]:
-            family(f, level)
-        for f in range(first, last):
-            begin, end = circuit.fam_parent_ptr[f], circuit.fam_parent_ptr[f + 1]
-            position = {int(circuit.fam_var[g]): spots[g] for g in spots}
-            for p in circuit.fam_parent[begin:end].tolist():
-                self.lines.append((position[p], spots[f], ""))
-        self.column += 0.5
-        return spots[hosted[-1][0]]
+def _columns(placed: list[_Placed]) -> list[tuple[float, float]]:
+    """Return, in letters, where the boxes of every level begin, and where they end at most."""
+    columns: list[tuple[float, float]] = []
+    x = 0.0
+    for level in range(1 + max(p.level for p in placed)):
+        items = [p.item for p in placed if p.level == level]
+        edge = max(len(item.edge(_EDGE_LETTERS)) for item in items)
+        x += edge + (_GAP if level else 0.0)
+        width = max(len(item.name(_BOX_LETTERS)) for item in items)
+        columns.append((x, x + width))
+        x += width + _GAP
+    return columns
 
 
 def draw(
     circuit: Circuit,
     ax: Axes | None = None,
     *,
-    max_nodes: int = 60,
-    max_leaf_variables: int = 12,
+    max_rows: int = 24,
+    max_leaf_variables: int = MOST_LEAF_VARIABLES,
     fontsize: float = 8.0,
+    theme: str = "light",
 ) -> Axes:
-    """Draw a small circuit: the cutset tree with its branch probabilities, and the leaf trees.
+    """Draw a circuit: the cuts that most rows meet, with the probabilities of their branches.
 
-    Decisions are circles with the name of their variable, their edges carry state and probability.
-    A junction leaf is drawn as the graph of its families.
+    The root stands on the left. Where there is no room for all of a circuit, its most probable
+    branches are drawn, and the others are counted. Small leaves show their variables, each beside
+    the one it depends on.
 
     Parameters
     ----------
     circuit : Circuit
         What to draw.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    max_nodes : int
-        Larger circuits are refused, they would not be readable.
+        Where to draw; a new figure of at most one screen by default.
+    max_rows : int
+        Most lines of the picture, at least 2.
     max_leaf_variables : int
         Leaves with more variables are drawn as one box.
     fontsize : float
         Size of all text.
+    theme : {"light", "dark"}
+        Colours for white or for dark paper.
 
     Returns
     -------
     matplotlib Axes
     """
-    if circuit.n_nodes > max_nodes:
-        raise CircuitError(
-            f"The circuit has {circuit.n_nodes} nodes; more than max_nodes={max_nodes} "
-            "would not be readable."
-        )
+    if theme not in _THEMES:
+        raise ValueError(f"theme must be 'light' or 'dark', not {theme!r}")
+    if max_rows < 2:
+        raise ValueError(f"max_rows must be at least 2, got {max_rows!r}")
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("Drawing needs matplotlib: pip install 'bayescut[plot]'.") from error
-    names = circuit.domains.names or [f"x{v}" for v in range(len(circuit.domains))]
-    picture = _Picture(circuit, names, max_leaf_variables)
-    picture.node(circuit.root, 0)
-    height = 1 + max(-spot.y for spot in picture.spots)
+    letter = _LETTER * fontsize
+    depth: int | None = None
+    while True:
+        root = summarise(circuit, max_rows, depth, leaf_variables=max_leaf_variables)
+        placed = _place(root)
+        columns = _columns(placed)
+        depth = len(columns) - 2  # one level less
+        if columns[-1][1] * letter <= _SCREEN or depth < 1:
+            break
+    colours = _THEMES[theme]
+    n_rows = 1 + max(p.row for p in placed)
     if ax is None:
-        _, ax = plt.subplots(figsize=(max(3.0, 0.8 * picture.column), max(2.0, 0.9 * height)))
-    for upper, lower, label in picture.lines:
-        ax.plot([upper.x, lower.x], [upper.y, lower.y], color="0.6", linewidth=0.8, zorder=1)
-        if label:
-            middle = (0.5 * (upper.x + lower.x), 0.5 * (upper.y + lower.y))
-            ax.annotate(label, middle, ha="center", va="center", fontsize=fontsize - 1,
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
-    for spot in picture.spots:
-        is_leaf = spot.kind >= INDICATOR
-        box: dict[str, Any] = {
-            "boxstyle": "round,pad=0.25" if is_leaf else "circle,pad=0.25",
-            "facecolor": "#e8f1e4" if is_leaf else "#dfe8f5",
-            "edgecolor": "0.4",
-            "linewidth": 0.7,
+        # A line is twice as high as its letters, and a box has room around them.
+        size = ((columns[-1][1] + 5) * letter, (n_rows + 1) * 2.6 * fontsize / 72)
+        figure, ax = plt.subplots(figsize=(max(size[0], 2.0), max(size[1], 0.8)))
+        figure.set_facecolor(colours.paper)
+        figure.subplots_adjust(0, 0, 1, 1)
+    ax.set_facecolor(colours.paper)
+    text: dict[str, Any] = {"fontsize": fontsize, "family": _FONT, "color": colours.ink}
+    for p in placed:
+        x = columns[p.level][0]
+        title = p.item.name(_BOX_LETTERS)
+        if p.parent >= 0:
+            upper = placed[p.parent]
+            begin = columns[upper.level][0] + len(upper.item.name(_BOX_LETTERS)) + 1
+            edge = p.item.edge(_EDGE_LETTERS)
+            label_at = x - 1.5 - len(edge)
+            turn = columns[upper.level][1] + 2
+            ax.plot(
+                [begin, turn, turn, label_at - 0.5 if edge else x - 0.5],
+                [upper.row, upper.row, p.row, p.row],
+                color=colours.line,
+                linewidth=0.4 + 2.0 * min(p.item.reach, 1.0),
+                solid_joinstyle="round",
+                zorder=1,
+            )
+            if edge:
+                ax.text(label_at, p.row, edge, ha="left", va="center", zorder=2, **text)
+        fill = {"cut": colours.cut, "leaf": colours.leaf, "variable": colours.leaf}
+        box = {
+            "boxstyle": "round,pad=0.3",
+            "facecolor": fill.get(p.item.kind, colours.other),
+            "edgecolor": colours.line,
+            "linewidth": 0.6,
         }
-        ax.text(spot.x, spot.y, spot.text, ha="center", va="center", fontsize=fontsize, bbox=box,
-                zorder=3)  # fmt: skip
-    xs, ys = [s.x for s in picture.spots], [s.y for s in picture.spots]
-    ax.set_xlim(min(xs) - 0.7, max(xs) + 0.7)
-    ax.set_ylim(min(ys) - 0.6, max(ys) + 0.6)
+        ax.text(x, p.row, title, ha="left", va="center", bbox=box, zorder=3, **text)
+    ax.set_xlim(-2, columns[-1][1] + 3)
+    ax.set_ylim(n_rows, -1)
     ax.set_axis_off()
     return ax

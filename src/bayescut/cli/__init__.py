@@ -19,10 +19,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 if all went well, 1 after an error, 2 if the command was not understood.
+        0 if all went well, 1 after an error, 2 if the command was not understood, 130 after Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words == ["--version"]:  # answered without the extra, too
+        from bayescut import __version__
+
+        print(f"bayescut {__version__}")
+        return 0
+    try:
+        return _main(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:  # while the library is being imported
+        print("bayescut: stopped", file=sys.stderr)
+        return 130
+
+
+def _main(words: list[str]) -> int:
+    if words == ["--version"]:
         from bayescut import __version__
 
         print(f"bayescut {__version__}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from bayescut._typing import CodeArray
 from bayescut.circuit import Circuit, Evidence
+from bayescut.cli._errors import close_name
 from bayescut.cli._language import Condition, Question, QuestionError
 from bayescut.data import Domain, Domains, code_dtype, missing_code
 from bayescut.exceptions import ZeroProbabilityError
@@ -39,8 +39,8 @@ def find_column(name: str, domains: Domains) -> int:
         )
     if name in names:
         return names.index(name)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else "bayescut show lists the columns."
+    close = close_name(name, names)
+    hint = f"did you mean {close!r}?" if close else "bayescut show lists the columns."
     raise QuestionError(f"There is no column {name!r}: {hint}")
 
 

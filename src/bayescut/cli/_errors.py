@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import typer
 
+from bayescut._interrupts import late_interrupts
 from bayescut.exceptions import BayescutError, ModelFileError
 
-__all__ = ["CommandError", "UsageError", "guarded"]
+__all__ = ["CommandError", "UsageError", "close_name", "count", "guarded", "say"]
 
 # Newer typer carries its own copy of click: the classes are found through what both export.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
 
+#: Exit code after Ctrl-C, as of any program that a signal ends.
+STOPPED = 130
+
+
 class CommandError(BayescutError):
     """An error found by the command line itself."""
+
+
+def say(text: str) -> None:
+    """Tell something that the user should know, on standard error."""
+    print(f"bayescut: {text}", file=sys.stderr)
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> from bayescut.cli._errors import count
+    >>> count(1, "other column"), count(1200, "row")
+    ('1 other column', '1,200 rows')
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def close_name(name: str, names: Sequence[str]) -> str | None:
+    """Return the one of some names that was probably meant, None if none is close.
+
+    One is if it is equal but for case, blanks and the like, or if a quarter of its letters at most
+    have to change; in names of three letters and less everything is close to everything.
+
+    Examples
+    --------
+    >>> from bayescut.cli._errors import close_name
+    >>> close_name("smokr", ["age", "smoker"]), close_name("xyz", ["ill", "yx"])
+    ('smoker', None)
+    """
+    plain = {_plain(known): known for known in reversed(names)}
+    if _plain(name) in plain:
+        return plain[_plain(name)]
+    close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.75)
+    return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum()) or name
 
 
 def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
@@ -37,14 +83,17 @@ def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
         0, or 2 for a command that was not understood, 1 for other errors, 130 after Ctrl-C.
     """
     try:
-        code = work()
+        with late_interrupts():
+            code = work()
         sys.stdout.flush()
+        if code == STOPPED:  # newer typer turns the interrupt into this code
+            print("bayescut: stopped", file=sys.stderr)
         return int(code or 0)
     except typer.Exit as stop:
         return int(stop.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         print("bayescut: stopped", file=sys.stderr)
-        return 130
+        return STOPPED
     except SystemExit as stop:  # how click ends when whoever read our output has gone
         return stop.code if isinstance(stop.code, int) else 1
     except BrokenPipeError:

@@ -10,9 +10,21 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from bayescut.cli._errors import CommandError
-from bayescut.cli._options import Header, Ignore, Json, Missing, Separator, table_options
-from bayescut.cli._tables import PIPE, drop_ignored, output_stream, read_table
+from bayescut.cli._compiling import compiling
+from bayescut.cli._errors import CommandError, count
+from bayescut.cli._options import (
+    Encoding,
+    Header,
+    Ignore,
+    Json,
+    Missing,
+    OwnMissing,
+    Quiet,
+    Separator,
+    table_options,
+)
+from bayescut.cli._output import output_stream
+from bayescut.cli._tables import PIPE, read_table
 from bayescut.cli._terminal import emit, emit_json, is_terminal, note, waiting
 from bayescut.exceptions import DataError
 
@@ -40,9 +52,12 @@ def fit(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of learners that draw random numbers.")] = 0,
     separator: Separator = None,
+    encoding: Encoding = None,
     header: Header = None,
     missing: Missing = None,
+    only_missing: OwnMissing = False,
     ignore: Ignore = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a model from a table.
@@ -54,7 +69,7 @@ def fit(
     from bayescut.files import ESTIMATORS, save
 
     chosen = parse_learner(learner)
-    verbose = 1 if is_terminal(sys.stderr) else None
+    verbose = 1 if is_terminal(sys.stderr) and not quiet else None
     model = chosen.build(seed, verbose=verbose)
     if type(model).__name__ not in ESTIMATORS:
         raise CommandError(
@@ -64,12 +79,22 @@ def fit(
         _check_writable(output)
     elif as_json:
         raise typer.BadParameter("--json and a model on standard output exclude each other.")
-    options = table_options(separator, header, missing, ignore, text)
-    frame = _complete_rows(drop_ignored(read_table(table, options), options), drop_missing)
+    options = table_options(
+        separator,
+        header,
+        missing,
+        ignore,
+        only_missing=only_missing,
+        encoding=encoding,
+        text=text,
+        quiet=quiet,
+    )
+    frame = _complete_rows(read_table(table, options).used, drop_missing)
     begin = time.perf_counter()
     try:
-        model.fit(frame)
-    except DataError as error:
+        with compiling(quiet=quiet):
+            model.fit(frame)
+    except (DataError, TypeError) as error:
         raise CommandError(f"{error} Or leave the column out with --ignore.") from error
     except MemoryError as error:
         counts = frame.nunique()
@@ -78,7 +103,7 @@ def fit(
             "values. Bin the columns with very many, or leave them out with --ignore."
         ) from error
     seconds = time.perf_counter() - begin
-    with waiting("scoring"):
+    with waiting("scoring"), compiling(quiet=quiet):
         mean = float(np.mean(model.score_samples(frame)))
     if output == PIPE:
         save(model, output_stream())
@@ -101,7 +126,8 @@ def fit(
         f"{len(frame):,} rows × {len(frame.columns):,} columns in {seconds:.2f} s; "
         f"mean log-likelihood {mean:.4f}"
     )
-    note(f"Try: bayescut show {output}")
+    if not quiet:
+        note(f"Try: bayescut show {output}")
 
 
 def _check_writable(path: str) -> None:
@@ -120,12 +146,14 @@ def _complete_rows(frame: Any, drop: bool) -> Any:
     if not len(columns):
         return frame
     rows = absent.any(axis=1)
-    name, count = columns.index[0], int(columns.iloc[0])
+    name, cells = columns.index[0], count(int(columns.iloc[0]), "missing cell")
     if not drop:
-        more = f", and {len(columns) - 1} other columns have some" if len(columns) > 1 else ""
+        others = len(columns) - 1
+        verb = "has" if others == 1 else "have"
+        more = f", and {count(others, 'other column')} {verb} some" if others else ""
         raise CommandError(
-            f"Column {str(name)!r} has {count:,} missing cells{more}: learning needs complete "
-            f"rows. --drop-missing leaves out the {int(rows.sum()):,} of {len(frame):,} rows with "
+            f"Column {str(name)!r} has {cells}{more}: learning needs complete rows. "
+            f"--drop-missing leaves out the {int(rows.sum()):,} of {count(len(frame), 'row')} with "
             "missing cells, --ignore leaves out columns."
         )
     frame = frame[~rows]

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
 
+from bayescut.cli._dialect import MISSING
 from bayescut.cli._tables import PIPE, TableOptions, split_names
 
-__all__ = ["Header", "Ignore", "Json", "Missing", "ModelFile", "Separator", "table_options"]
+__all__ = [
+    "Encoding",
+    "Header",
+    "Ignore",
+    "Json",
+    "Missing",
+    "ModelFile",
+    "OwnMissing",
+    "Quiet",
+    "Separator",
+    "Unseen",
+    "table_options",
+]
 
 ModelFile = Annotated[str, typer.Argument(help="Model file, as fit writes it; - is a pipe.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No remarks and no progress on standard error.")
+]
 Separator = Annotated[
     str | None,
     typer.Option("--sep", help="What stands between cells. Guessed if not given.", metavar="SIGN"),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="Of the text. Default: what its byte-order mark says, else UTF-8, else cp1252.",
+        metavar="NAME",
+    ),
 ]
 Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first line holds names. Default: yes, unless all its cells are numbers.",
+        help="Whether the first line holds names. Default: decided from the whole table.",
         show_default=False,
     ),
 ]
@@ -28,8 +53,17 @@ Missing = Annotated[
     list[str] | None,
     typer.Option(
         "--missing",
-        help="A further text for missing cells (empty, NA and NaN always are). Repeatable.",
+        help="A further text for missing cells; empty cells always are, and so are "
+        f"{' '.join(MISSING)} by default. Repeatable.",
         metavar="TEXT",
+    ),
+]
+OwnMissing = Annotated[
+    bool,
+    typer.Option(
+        "--only-missing",
+        help="Only empty cells and what --missing names are missing: ?, NA and the others are "
+        "labels.",
     ),
 ]
 Ignore = Annotated[
@@ -38,19 +72,42 @@ Ignore = Annotated[
 ]
 
 
+class UnseenChoice(str, Enum):
+    """What happens to values that the model does not know."""
+
+    error = "error"
+    missing = "missing"
+
+
+Unseen = Annotated[
+    UnseenChoice | None,
+    typer.Option(
+        "--unseen",
+        help="What to do with values the model does not know: stop, or take them as missing. "
+        "Default: as the model was made, error otherwise.",
+        show_default=False,
+    ),
+]
+
+
 def table_options(
     separator: str | None,
     header: bool | None,
     missing: list[str] | None,
     ignore: list[str] | None,
+    *,
+    only_missing: bool = False,
+    encoding: str | None = None,
     text: bool = False,
+    quiet: bool = False,
 ) -> TableOptions:
     """Gather the options of a table."""
     if separator is not None:
         separator = {"\\t": "\t", "tab": "\t", "space": " "}.get(separator, separator)
         if len(separator) != 1:
             raise typer.BadParameter("--sep is one sign, or the word tab.")
-    return TableOptions(separator, header, tuple(missing or ()), split_names(ignore), text)
+    words = (*(() if only_missing else MISSING), *(missing or ()))
+    return TableOptions(separator, header, words, split_names(ignore), text, encoding, quiet)
 
 
 def one_pipe(**sources: str | None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from enum import Enum
 from typing import Annotated, Any
 
@@ -12,20 +14,27 @@ import typer
 
 from bayescut.circuit import Evidence
 from bayescut.cli._answers import allowed_states, answer, blank, impossible, log_probability
-from bayescut.cli._errors import CommandError
+from bayescut.cli._compiling import compiling
+from bayescut.cli._errors import CommandError, count
 from bayescut.cli._language import parse_conditions, parse_question
 from bayescut.cli._models import LoadedModel, blocks, load_model
 from bayescut.cli._options import (
+    Encoding,
     Header,
     Ignore,
     Json,
     Missing,
     ModelFile,
+    OwnMissing,
+    Quiet,
     Separator,
+    Unseen,
+    UnseenChoice,
     one_pipe,
     table_options,
 )
-from bayescut.cli._tables import PIPE, Writer, drop_ignored, match_table, read_table
+from bayescut.cli._output import Writer, text_output
+from bayescut.cli._tables import PIPE, Table, match_table, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table, waiting
 from bayescut.data import encode, missing_code
 from bayescut.exceptions import DataError, ZeroProbabilityError
@@ -39,14 +48,11 @@ Output = Annotated[
 ]
 
 
-def _codes(model: LoadedModel, frame: Any, unseen_is_missing: bool) -> Any:
+def _codes(model: LoadedModel, frame: Any, unseen: UnseenChoice | None) -> Any:
+    chosen: Any = getattr(model.model, "unseen", "error") if unseen is None else unseen.value
     try:
         return encode(
-            frame,
-            model.domains,
-            allow_missing=True,
-            unseen="missing" if unseen_is_missing else "error",
-            estimator_name=model.name,
+            frame, model.domains, allow_missing=True, unseen=chosen, estimator_name=model.name
         )
     except DataError as error:
         # What follows the known values in the message is advice for users of Python.
@@ -55,14 +61,8 @@ def _codes(model: LoadedModel, frame: Any, unseen_is_missing: bool) -> Any:
             raise
         raise CommandError(
             f"{text} Correct the cell or leave it empty, or have all such cells taken as missing "
-            "with --unseen-as-missing."
+            "with --unseen missing."
         ) from error
-
-
-Unseen = Annotated[
-    bool,
-    typer.Option("--unseen-as-missing", help="Take values the model does not know as missing."),
-]
 
 
 def score(
@@ -71,11 +71,17 @@ def score(
     rows: Annotated[
         bool, typer.Option("--rows", help="Print the log-likelihood of every row.")
     ] = False,
-    unseen_as_missing: Unseen = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File for --rows; - is standard output.")
+    ] = PIPE,
+    unseen: Unseen = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     header: Header = None,
     missing: Missing = None,
+    only_missing: OwnMissing = False,
     ignore: Ignore = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Say how probable the rows of a table are (natural logarithm).
@@ -83,21 +89,32 @@ def score(
     Missing cells are summed over exactly.
     """
     one_pipe(model=model_file, table=table)
+    if output != PIPE and not rows:
+        raise typer.BadParameter("--output is for --rows.")
     model = load_model(model_file)
-    options = table_options(separator, header, missing, ignore)
-    frame = drop_ignored(read_table(table, options, model.domains), options)
-    codes = _codes(model, match_table(frame, model.domains), unseen_as_missing)
+    options = table_options(
+        separator,
+        header,
+        missing,
+        ignore,
+        only_missing=only_missing,
+        encoding=encoding,
+        quiet=quiet,
+    )
+    found = read_table(table, options, model.domains)
+    codes = _codes(model, match_table(found.used, model.domains, found.title), unseen)
     values = np.empty(len(codes))
-    with bar("scoring", len(codes)) as update:
+    with bar("scoring", len(codes)) as update, compiling(quiet=quiet):
         for block in blocks(len(codes)):
             values[block] = model.circuit.log_likelihood(codes[block])
             update(block.stop - block.start)
     n_impossible = int(np.sum(values == -np.inf))
     if rows:
-        if as_json:
-            emit_json({"log_likelihood": values.tolist()})
-        else:
-            sys.stdout.writelines(f"{value!r}\n" for value in values.tolist())
+        with text_output(output) as stream:
+            if as_json:
+                emit_json({"log_likelihood": values.tolist()}, stream)
+            else:
+                stream.writelines(f"{value!r}\n" for value in values.tolist())
         return
     with np.errstate(invalid="ignore"):  # rows of probability zero
         mean, error = float(values.mean()), float(values.std() / math.sqrt(len(values)))
@@ -111,10 +128,14 @@ def score(
             }
         )
         return
-    emit(f"mean log-likelihood {mean:.4f} ± {error:.4f} (standard error) of {len(values):,} rows")
+    emit(
+        f"mean log-likelihood {mean:.4f} ± {error:.4f} (standard error) of "
+        f"{count(len(values), 'row')}"
+    )
     if n_impossible:
         first = int(np.argmax(values == -np.inf))
-        emit(f"{n_impossible:,} rows are impossible under the model; the first is row {first}")
+        verb = "row is" if n_impossible == 1 else "rows are"
+        emit(f"{n_impossible:,} {verb} impossible under the model; the first is row {first}")
 
 
 def sample(
@@ -146,19 +167,23 @@ def sample(
     masks = allowed[None, :] if given else None
     generator = np.random.default_rng(seed)
     records: list[Any] = []
-    with Writer(output, model.has_names) as writer, bar("drawing", n) as update:
+    with ExitStack() as stack:
+        writer = None if as_json else stack.enter_context(Writer(output, model.has_names))
+        update = stack.enter_context(bar("drawing", n))
+        stack.enter_context(compiling())
         for block in blocks(n):
             size = block.stop - block.start
             rows = Evidence(blank(size, domains), masks)
             codes = model.circuit.sample_conditional(rows, generator)
             frame = model.frame(codes)
-            if as_json:
+            if writer is None:
                 records += frame.astype(object).to_dict(orient="records")
             else:
                 writer.write(frame)
             update(size)
     if as_json:
-        emit_json(records)
+        with text_output(output) as stream:
+            emit_json(records, stream)
 
 
 class Method(str, Enum):
@@ -181,33 +206,81 @@ def impute(
         ),
     ] = Method.mpe,
     seed: Annotated[int | None, typer.Option(help="Seed of --method sample.")] = None,
-    unseen_as_missing: Unseen = False,
+    unseen: Unseen = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     header: Header = None,
     missing: Missing = None,
+    only_missing: OwnMissing = False,
     ignore: Ignore = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Fill the missing cells of a table. Columns to be ignored are kept as they are."""
+    """Fill the missing cells of a table; all others, and columns to be ignored, stay as they are.
+
+    What is written has the separator, the encoding and the header of the table. The output may be
+    the table itself: it is replaced when all rows are done.
+    """
     one_pipe(model=model_file, table=table)
     model = load_model(model_file)
-    options = table_options(separator, header, missing, ignore)
-    frame = read_table(table, options, model.domains)
-    known = match_table(drop_ignored(frame, options), model.domains)
-    codes = _codes(model, known, unseen_as_missing)
+    options = table_options(
+        separator,
+        header,
+        missing,
+        ignore,
+        only_missing=only_missing,
+        encoding=encoding,
+        quiet=quiet,
+    )
+    found = read_table(table, options, model.domains, cells=True)
+    codes = _codes(model, match_table(found.used, model.domains, found.title), unseen)
     generator = np.random.default_rng(seed)
-    with Writer(output, model.has_names) as writer, bar("filling", len(codes)) as update:
+    with (
+        Writer(output, found.header, found.dialect) as writer,
+        bar("filling", len(codes)) as update,
+        compiling(quiet=quiet),
+    ):
         for block in blocks(len(codes)):
             try:
                 filled = _fill(model, codes[block], method, generator)
             except ZeroProbabilityError as error:
                 raise CommandError(_name_row(model, codes, block)) from error
-            complete = model.frame(filled)
-            if model.has_names:  # ignored columns and the order of columns stay as they were
-                for name in options.ignore:
-                    complete[name] = frame[name].to_numpy()[block]
-                complete = complete[[str(name) for name in frame.columns]]
-            writer.write(complete)
+            writer.write(_with_cells(model, found, codes[block], filled, block))
             update(block.stop - block.start)
+
+
+def _with_cells(model: LoadedModel, table: Table, codes: Any, filled: Any, block: slice) -> Any:
+    """Return the rows of a block as they stood in the table, with its gaps filled."""
+    complete = model.frame(filled)
+    names = list(table.used.columns)
+    positions = {name: j for j, name in enumerate(model.domains.names or [])}
+    if table.cells is None:  # Parquet has types, which decoding restores
+        source = table.frame
+    else:
+        source = table.cells
+    rows = source.iloc[block].reset_index(drop=True)
+    for place, name in enumerate(names):
+        column = positions.get(name, place)
+        gaps = codes[:, column] == missing_code(codes.dtype)
+        values = complete.iloc[:, column]
+        if table.cells is None:
+            rows[name] = values
+        elif gaps.any():
+            texts = rows[name].to_numpy(dtype=object, copy=True)
+            # A state is written as the table writes it, 38.50 as 38.50, where it occurs there.
+            written = {code: texts[row] for code, row in _first_rows(codes[:, column])}
+            texts[gaps] = [
+                written.get(code, str(value))
+                for code, value in zip(
+                    filled[gaps, column].tolist(), values[gaps].tolist(), strict=True
+                )
+            ]
+            rows[name] = texts
+    return rows
+
+
+def _first_rows(codes: Any) -> Iterator[tuple[int, int]]:
+    states, first = np.unique(codes, return_index=True)
+    return zip(states.tolist(), first.tolist(), strict=True)
 
 
 def _fill(model: LoadedModel, codes: Any, method: Method, generator: np.random.Generator) -> Any:
@@ -261,7 +334,7 @@ def query(
     parsed = [parse_question(text.strip()) for text in texts]
     model = load_model(model_file)
     for question in parsed:
-        with waiting("answering (the very first time, kernels are compiled)"):
+        with waiting("answering"), compiling():
             found = answer(question, model.circuit)
         if as_json:
             emit_json(found.to_json())

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from bayescut.circuit import Circuit
-from bayescut.circuit._kinds import DECISION, JUNCTION, NAMES, PRODUCT, SUM
+from bayescut._atomic import writing
+from bayescut.circuit._kinds import NAMES
+from bayescut.circuit.outline import outline
+from bayescut.cli._errors import CommandError, count
 from bayescut.cli._models import LoadedModel, load_model
 from bayescut.cli._options import Json, ModelFile
 from bayescut.cli._terminal import emit, emit_json, print_table
 
-__all__ = ["outline", "show"]
+__all__ = ["show"]
 
-# Lines of the longest outline and column list that are shown at once.
-MOST_LINES = 60
+
+class Theme(str, Enum):
+    """What a picture is for."""
+
+    light = "light"
+    dark = "dark"
 
 
 def show(
     model_file: ModelFile,
-    depth: Annotated[int, typer.Option(min=0, help="Levels of cuts in the outline.")] = 3,
+    depth: Annotated[
+        int | None,
+        typer.Option(min=0, help="Levels in the outline. Default: what most rows meet."),
+    ] = None,
+    lines: Annotated[
+        int, typer.Option(min=2, help="Branches in the outline and in the picture, at most.")
+    ] = 24,
     columns: Annotated[
         bool, typer.Option("--columns", help="List all columns and states.")
     ] = False,
@@ -30,21 +43,21 @@ def show(
         str | None,
         typer.Option(help="Draw the circuit into this picture (.png, .svg, .pdf).", metavar="FILE"),
     ] = None,
+    theme: Annotated[Theme, typer.Option(help="For white or for dark paper.")] = Theme.light,
     as_json: Json = False,
 ) -> None:
-    """Describe a model: its size, its columns, and the cuts near its root."""
+    """Describe a model: its size, its columns, and the cuts that most rows meet."""
     model = load_model(model_file)
     if draw is not None:
-        figure: Any = model.circuit.draw().figure
-        figure.savefig(draw)
+        _draw(model, draw, lines, theme.value)
     if as_json:
         emit_json(_facts(model))
         return
     facts = _facts(model)
     emit(f"{facts['model']}: {_arguments(facts['settings'])}".rstrip(": "))
     emit(
-        f"{facts['columns']:,} columns, {facts['parameters']:,} parameters, "
-        f"{facts['nodes']:,} node{'s' * (facts['nodes'] != 1)}, depth {facts['depth']}"
+        f"{count(facts['columns'], 'column')}, {count(facts['parameters'], 'parameter')}, "
+        f"{count(facts['nodes'], 'node')}, depth {facts['depth']}"
     )
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in facts["node_kinds"].items())
     emit(f"nodes: {kinds}")
@@ -55,13 +68,21 @@ def show(
     emit("")
     _print_columns(model, columns)
     emit("")
-    lines = list(outline(model.circuit, depth))
-    for line in lines[:MOST_LINES]:
+    for line in outline(model.circuit, depth, lines):
         emit(line)
-    if len(lines) > MOST_LINES:
-        emit(f"... {len(lines) - MOST_LINES:,} more lines; --depth shows fewer levels")
     if draw is not None:
         emit(f"\n{draw}: drawing of the circuit")
+
+
+def _draw(model: LoadedModel, path: str, max_rows: int, theme: str) -> None:
+    axes = model.circuit.draw(max_rows=max_rows, theme=theme)
+    figure: Any = axes.figure
+    kind = Path(path).suffix.lstrip(".").casefold() or "png"
+    known = figure.canvas.get_supported_filetypes()
+    if kind not in known:
+        raise CommandError(f"{path!r} is no picture: its name ends in one of {', '.join(known)}.")
+    with writing(path, "wb") as stream:
+        figure.savefig(stream, format=kind, dpi=150, facecolor=figure.get_facecolor())
 
 
 def _facts(model: LoadedModel) -> dict[str, Any]:
@@ -92,7 +113,11 @@ def _facts(model: LoadedModel) -> dict[str, Any]:
 
 def _arguments(settings: dict[str, Any]) -> str:
     hidden = ("n_jobs", "verbose", "n_states")
-    return ", ".join(f"{name}={value!r}" for name, value in settings.items() if name not in hidden)
+    return ", ".join(
+        f"{name}={value!r}"
+        for name, value in settings.items()
+        if name not in hidden and (name, value) != ("unseen", "error")
+    )
 
 
 def _print_columns(model: LoadedModel, every: bool) -> None:
@@ -109,82 +134,3 @@ def _print_columns(model: LoadedModel, every: bool) -> None:
     print_table(["column", "states", "values"], lines, left=(0, 2))
     if shown < len(domains):
         emit(f"... {len(domains) - shown:,} more columns; --columns lists all")
-
-
-def outline(circuit: Circuit, depth: int) -> Iterator[str]:
-    """Write the top of a circuit as an indented tree of text.
-
-    Parameters
-    ----------
-    circuit : Circuit
-    depth : int
-        Levels of sums, cuts and products that are opened.
-
-    Yields
-    ------
-    str
-        One line for each node.
-
-    Examples
-    --------
-    >>> from bayescut.circuit import build
-    >>> from bayescut.cli._show import outline
-    >>> node = build.decision(
-    ...     0, [0.8, 0.2], build.categorical(1, [0.9, 0.1]), build.categorical(1, [0.3, 0.7])
-    ... )
-    >>> print("\\n".join(outline(build.circuit(node, [2, 2]), 1)))
-    cut on 0
-    ├─ 0 (0.8): categorical input of 1
-    └─ 1 (0.2): categorical input of 1
-    """
-    title, children = _describe(circuit, circuit.root)
-    yield title
-    yield from _branches(circuit, children, depth, "")
-
-
-def _branches(
-    circuit: Circuit, children: list[tuple[str, int]], depth: int, indent: str
-) -> Iterator[str]:
-    if depth == 0 and children:
-        yield f"{indent}└─ ..."
-        return
-    for position, (label, child) in enumerate(children):
-        last = position == len(children) - 1
-        title, below = _describe(circuit, child)
-        yield f"{indent}{'└─' if last else '├─'} {label}{title}"
-        yield from _branches(circuit, below, depth - 1, indent + ("   " if last else "│  "))
-
-
-def _describe(circuit: Circuit, node: int) -> tuple[str, list[tuple[str, int]]]:
-    """Return a node's words, and its children with the words on the edges to them."""
-    kind = int(circuit.kind[node])
-    edges = range(int(circuit.child_ptr[node]), int(circuit.child_ptr[node + 1]))
-    children = [int(circuit.child[edge]) for edge in edges]
-    weights = [f"{np.exp(circuit.log_weight[edge]):.3g}" for edge in edges]
-    if kind == DECISION:
-        domain = circuit.domains[int(circuit.var[node])]
-        labels = []
-        for edge, weight in zip(edges, weights, strict=True):
-            begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
-            states = [str(domain.label(s)) for s in circuit.branch_state[begin:end].tolist()]
-            if len(states) > 4:
-                states = [*states[:3], f"{len(states) - 3} more"]
-            labels.append(f"{', '.join(states)} ({weight}): ")
-        return f"cut on {_name(circuit, node)}", list(zip(labels, children, strict=True))
-    if kind == SUM:
-        labels = [f"{weight}: " for weight in weights]
-        return f"mixture of {len(children)}", list(zip(labels, children, strict=True))
-    if kind == PRODUCT:
-        return f"product of {len(children)}", [("", child) for child in children]
-    if kind == JUNCTION:
-        begin, end = int(circuit.fam_ptr[node]), int(circuit.fam_ptr[node + 1])
-        width = int(np.diff(circuit.fam_parent_ptr[begin : end + 1]).max(initial=0))
-        what = ("independent variables", "tree")[width] if width < 2 else f"width-{width} leaf"
-        over = f"{end - begin} variables" if end - begin > 1 else "1 variable"
-        return (f"{end - begin} {what}" if width == 0 else f"{what} over {over}"), []
-    return f"{NAMES[kind]} input of {_name(circuit, node)}", []
-
-
-def _name(circuit: Circuit, node: int) -> str:
-    variable = int(circuit.var[node])
-    return circuit.domains[variable].name or str(variable)

@@ -1,47 +1,59 @@
-"""Tables in files and pipes: CSV and Parquet, read and written with pandas."""
+"""Tables in files and pipes: CSV and Parquet, read with pandas."""
 
 from __future__ import annotations
 
 import bz2
-import csv
-import difflib
 import gzip
 import io
 import lzma
-import os
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from bayescut.cli._answers import find_state
-from bayescut.cli._errors import CommandError
+from bayescut.cli._dialect import (
+    ALWAYS_MISSING,
+    MISSING,
+    Dialect,
+    check_lines,
+    check_names,
+    decode_text,
+    find_dialect,
+    has_header,
+)
+from bayescut.cli._errors import CommandError, close_name, count, say
 from bayescut.cli._terminal import waiting
 from bayescut.data import Domain, Domains
 
 __all__ = [
+    "PARQUET_SUFFIXES",
+    "PIPE",
+    "Table",
     "TableOptions",
-    "Writer",
-    "drop_ignored",
     "match_table",
+    "no_parquet",
     "pandas",
     "read_table",
     "split_names",
 ]
 
 PIPE = "-"
-#: Cells that mean "not observed". Words such as None or null are labels: many tables mean them so.
-MISSING = ("", "NA", "NaN", "nan", "<NA>")
-_PARQUET = b"PAR1"
-_OPENERS: dict[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
+PARQUET_SUFFIXES = (".parquet", ".pq")
+# Rows from which it is decided whether the first one holds names. More would not change it, and
+# 100,000 of 50 columns take 1.5 s.
+_ROWS_TO_DECIDE = 20_000
+# How compressed files begin.
+_PACKED: tuple[tuple[bytes, Callable[[bytes], bytes]], ...] = (
+    (b"\x1f\x8b", gzip.decompress),
+    (b"BZh", bz2.decompress),
+    (b"\xfd7zXZ\0", lzma.decompress),
+)
 
 
 def pandas() -> Any:
@@ -54,6 +66,11 @@ def pandas() -> Any:
         ) from error
 
 
+def no_parquet(title: str, what: str) -> CommandError:
+    """Say what is needed for Parquet files."""
+    return CommandError(f"{title} cannot be {what}: Parquet needs pip install 'bayescut[parquet]'.")
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """How to read a table.
@@ -61,22 +78,28 @@ class TableOptions:
     Parameters
     ----------
     separator : str or None
-        Between cells; None guesses from the first line.
+        Between cells; None finds it out.
     header : bool or None
-        Whether the first line holds names; None: unless all its cells are numbers.
+        Whether the first line holds names; None finds it out.
     missing : tuple of str
-        Further texts that mean "not observed".
+        Texts of cells that were not observed, besides empty ones.
     ignore : tuple of str
         Columns to leave out.
     text : bool
         Whether every value is a label as it stands, numbers included.
+    encoding : str or None
+        None finds it out.
+    quiet : bool
+        Whether nothing is said of what was found out.
     """
 
     separator: str | None = None
     header: bool | None = None
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = MISSING
     ignore: tuple[str, ...] = ()
     text: bool = False
+    encoding: str | None = None
+    quiet: bool = False
 
 
 def split_names(values: Sequence[str] | None) -> tuple[str, ...]:
@@ -86,136 +109,199 @@ def split_names(values: Sequence[str] | None) -> tuple[str, ...]:
     )
 
 
-@dataclass
-class _Source:
-    """A file or what came through a pipe."""
+@dataclass(frozen=True)
+class Table:
+    """A table as it was read.
+
+    Parameters
+    ----------
+    title : str
+        Where it came from, for messages.
+    frame : DataFrame
+        Its columns, those to be ignored included.
+    ignored : tuple of str
+        Columns to leave out.
+    header : bool
+        Whether its first line held names.
+    dialect : Dialect
+        How it was written.
+    cells : DataFrame of str or None
+        Its cells as they stood in the file, if that was asked for.
+    """
 
     title: str
-    content: Any  # a path, or bytes
-    suffix: str = ""
+    frame: Any
+    ignored: tuple[str, ...] = ()
+    header: bool = True
+    dialect: Dialect = field(default_factory=Dialect)
+    cells: Any = None
 
-    def stream(self) -> Any:
-        """Return what pandas reads from."""
-        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
-
-    def head(self) -> bytes:
-        """Return the beginning of the (decompressed) content."""
-        if isinstance(self.content, bytes):
-            return self.content[: 1 << 20]
-        opener = _OPENERS.get(self.suffix, open)
-        with opener(self.content, "rb") as stream:
-            return bytes(stream.read(1 << 20))
+    @property
+    def used(self) -> Any:
+        """The columns that are not ignored."""
+        return self.frame.drop(columns=list(self.ignored)) if self.ignored else self.frame
 
 
-def _open(source: str) -> _Source:
+def _content(source: str) -> tuple[str, bytes, str]:
+    """Return the title of a source, its (decompressed) content and the suffix of its name."""
     if source == PIPE:
+        title, suffix = "standard input", ""
         content = sys.stdin.buffer.read()
         if not content.strip():
             raise CommandError("Nothing came through standard input: pipe a table into -.")
-        return _Source("standard input", content)
-    path = Path(source)
-    if path.is_dir():
-        raise CommandError(f"{source!r} is a folder: name a CSV or Parquet file.")
-    if not path.exists():
-        raise FileNotFoundError(2, "No such file", source)
-    return _Source(repr(source), os.fspath(path), path.suffix.casefold())
+    else:
+        path = Path(source)
+        if path.is_dir():
+            raise CommandError(f"{source!r} is a folder: name a CSV or Parquet file.")
+        if not path.exists():
+            raise FileNotFoundError(2, "No such file", source)
+        title, content = repr(source), path.read_bytes()
+        suffix = next((s for s in reversed(path.suffixes) if s.casefold() not in _PACKING), "")
+    try:
+        for mark, unpack in _PACKED:
+            if content.startswith(mark):
+                content = unpack(content)
+                break
+        if content.startswith(b"PK\x03\x04"):
+            content = _unzip(content, title)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zipfile.BadZipFile) as error:
+        raise CommandError(f"{title} cannot be unpacked: {error}.") from error
+    return title, content, suffix.casefold()
 
 
-def read_table(source: str, options: TableOptions, domains: Domains | None = None) -> Any:
-    """Read a table into a DataFrame.
+_PACKING = (".gz", ".bz2", ".xz", ".zip")
+
+
+def _unzip(content: bytes, title: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        files = [name for name in archive.namelist() if not name.endswith("/")]
+        if len(files) != 1:
+            raise CommandError(f"{title} holds {count(len(files), 'file')}: unpack it first.")
+        return archive.read(files[0])
+
+
+def read_table(
+    source: str, options: TableOptions, domains: Domains | None = None, *, cells: bool = False
+) -> Table:
+    """Read a table.
 
     Parameters
     ----------
     source : str
-        A CSV file (.gz, .bz2, .xz and .zip too) or a Parquet file; ``-`` is standard input.
+        A CSV file (packed by gzip, bzip2, xz or zip too) or a Parquet file; ``-`` is standard
+        input.
     options : TableOptions
     domains : Domains, optional
         Of the model that is to use it: columns of text labels are read as text even where they
         look like numbers.
-
-    Returns
-    -------
-    DataFrame
-        With all columns; `drop_ignored` leaves out those to be ignored.
+    cells : bool
+        Whether the cells are kept as they stand in the file, too.
     """
-    place = _open(source)
-    with waiting(f"reading {place.title}"):
+    title, content, suffix = _content(source)
+    with waiting(f"reading {title}"):
         try:
-            if place.suffix in (".parquet", ".pq") or place.head()[:4] == _PARQUET:
-                frame = pandas().read_parquet(place.stream())
+            if suffix in PARQUET_SUFFIXES or content[:4] == b"PAR1":
+                table = Table(title, pandas().read_parquet(io.BytesIO(content)), options.ignore)
             else:
-                frame = _read_csv(place, options, domains)
+                table = _read_csv(title, content, suffix, options, domains, cells)
         except ImportError as error:
-            raise CommandError(f"{place.title} cannot be read: {error}") from error
+            raise no_parquet(title, "read") from error
         except (ValueError, UnicodeError, OSError, EOFError) as error:
             if isinstance(error, CommandError):
                 raise
-            raise CommandError(f"{place.title} cannot be read as a table: {error}.") from error
+            if "EOF inside string" in str(error):
+                error = ValueError("a quote is opened in it and never closed")
+            raise CommandError(f"{title} cannot be read as a table: {error}.") from error
+    frame = table.frame
     if frame.columns.inferred_type == "integer" and options.ignore:
         frame.columns = frame.columns.astype(str)
+        if table.cells is not None:
+            table.cells.columns = frame.columns
     columns = [str(column) for column in frame.columns]
     for name in options.ignore:
         if name not in columns:
-            raise CommandError(
-                f"{place.title} has no column {name!r} to ignore. {_close(name, columns)}"
-            )
+            close = close_name(name, columns)
+            some = ", ".join(map(repr, columns[:8]))
+            hint = f"Did you mean {close!r}?" if close else f"Columns: {some}"
+            more = ", ..." if not close and len(columns) > 8 else "" if close else "."
+            raise CommandError(f"{title} has no column {name!r} to ignore. {hint}{more}")
     if not len(frame) or len(columns) <= len(options.ignore):
-        raise CommandError(f"{place.title} has no rows or no columns.")
-    return frame
+        raise CommandError(f"{title} has no rows or no columns.")
+    return table
 
 
-def drop_ignored(frame: Any, options: TableOptions) -> Any:
-    """Leave out the columns to be ignored."""
-    return frame.drop(columns=list(options.ignore)) if options.ignore else frame
+def _read_csv(
+    title: str,
+    content: bytes,
+    suffix: str,
+    options: TableOptions,
+    domains: Domains | None,
+    cells: bool,
+) -> Table:
+    text, encoding = decode_text(content, title, options.encoding)
+    # utf-8-sig leaves no mark behind, but a table that was joined from two may have one left.
+    text = text.lstrip("\ufeff")
+    dialect = find_dialect(text, encoding, options.separator, suffix)
+    first = check_lines(text, dialect, title)
+    if len(first) == 1:
+        text = text.strip("\r\n")
+    missing = [*ALWAYS_MISSING, *options.missing]
+    keys: list[Any] = list(range(len(first)))
+    body = _below(text, dialect)
 
+    def parse(part: str, **settings: Any) -> Any:
+        return pandas().read_csv(
+            io.StringIO(part),
+            header=None,
+            names=keys,
+            sep=dialect.separator,
+            quotechar=dialect.quote,
+            keep_default_na=False,
+            skipinitialspace=True,
+            index_col=False,
+            # Types are inferred from whole columns, not from pieces that may disagree.
+            low_memory=False,
+            # In a table of one column an empty line is an empty cell.
+            skip_blank_lines=len(first) > 1,
+            **settings,
+        )
 
-def _read_csv(place: _Source, options: TableOptions, domains: Domains | None) -> Any:
-    lines = (
-        place.head().decode("utf-8-sig", "replace").splitlines() if place.suffix != ".zip" else []
-    )
-    first = next((line for line in lines if line.strip()), "")
-    separator = options.separator or _separator(first, place.suffix)
-    names = next(csv.reader([first], delimiter=separator), []) if len(separator) == 1 else []
-    header = options.header if options.header is not None else not _all_numbers(names)
+    header = options.header
+    known = set((None if domains is None else domains.names) or ())
+    if header is None and known and 2 * len(known & set(map(str.strip, first))) > len(known):
+        header = True
+    if header is None:
+        columns: list[Any] = [[] for _ in first]
+        if body.strip():
+            below = parse(body, dtype=object, na_filter=False, nrows=_ROWS_TO_DECIDE)
+            columns = [below[key] for key in keys]
+        header = has_header(first, columns, missing)
+        expected = domains is not None and domains.names is None
+        if not header and not expected and not options.quiet:
+            say(
+                f"{title} has no header: its first line looks like the others. Columns are "
+                f"numbered from 0 to {len(first) - 1}; --header takes the line as names, "
+                "--no-header leaves out this remark."
+            )
     if header:
-        twice = sorted({name for name in names if name and names.count(name) > 1})
-        if twice:
-            raise CommandError(f"{place.title} has several columns named {twice[0]!r}: rename one.")
-    keys: list[Any] = names if header else list(range(len(names)))
+        keys, text = check_names(first, title, options.ignore), body
+        if not body.strip():
+            raise CommandError(f"{title} has no rows or no columns.")
     types: Any = None
     if options.text:
         types = str
     elif domains is not None:
         types = {key: str for key in _text_columns(keys, domains, header)}
-    return pandas().read_csv(
-        place.stream(),
-        sep=separator,
-        header=0 if header else None,
-        dtype=types,
-        keep_default_na=False,
-        na_values=[*MISSING, *options.missing],
-        skipinitialspace=True,
-        # Types are inferred from whole columns, not from pieces that may disagree.
-        low_memory=False,
-    )
+    frame = parse(text, dtype=types, na_values=missing)
+    kept = parse(text, dtype=object, na_filter=False) if cells else None
+    return Table(title, frame, options.ignore, header, dialect, kept)
 
 
-def _separator(line: str, suffix: str) -> str:
-    if suffix == ".tsv":
-        return "\t"
-    bare = "".join(line.split('"')[::2])  # what is not in quotes
-    return max(",;\t", key=lambda sign: (bare.count(sign), sign == ","))
-
-
-def _all_numbers(cells: Sequence[str]) -> bool:
-    def is_number(cell: str) -> bool:
-        try:
-            float(cell)
-        except ValueError:
-            return cell.strip() in MISSING
-        return True
-
-    return bool(cells) and any(map(str.strip, cells)) and all(map(is_number, cells))
+def _below(text: str, dialect: Dialect) -> str:
+    """Return what stands below the first row, which may have line breaks in quotes."""
+    n_lines = next(line for line, row in dialect.rows(text) if row)
+    lines = io.StringIO(text, newline="")
+    return text[sum(len(next(lines)) for _ in range(n_lines)) :]
 
 
 def _text_columns(keys: Sequence[Any], domains: Domains, header: bool) -> list[Any]:
@@ -231,14 +317,6 @@ def _text_columns(keys: Sequence[Any], domains: Domains, header: bool) -> list[A
         and domain.labels is not None
         and all(isinstance(label, str) for label in domain.labels.tolist())
     ]
-
-
-def _close(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"Did you mean {close[0]!r}?"
-    some = ", ".join(map(repr, names[:8]))
-    return f"Columns: {some}{', ...' if len(names) > 8 else ''}."
 
 
 def match_table(frame: Any, domains: Domains, title: str = "the table") -> Any:
@@ -262,8 +340,8 @@ def match_table(frame: Any, domains: Domains, title: str = "the table") -> Any:
         unknown = [name for name in found if name not in set(names)]
         absent = [name for name in names if name not in set(found)]
         if unknown:
-            close = difflib.get_close_matches(unknown[0], absent or names, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}? If not, " if close else ""
+            close = close_name(unknown[0], absent)
+            hint = f"did you mean {close!r}? If not, " if close else ""
             raise CommandError(
                 f"The model has no column {unknown[0]!r}{_more(unknown)}: {hint}"
                 f"leave it out with --ignore {','.join(unknown[:3])}."
@@ -306,57 +384,3 @@ def _as_labels(column: Any, domain: Domain) -> Any:
         labels[position] = value if state < 0 else domain.label(state)
     labels[-1] = None
     return pandas().Series(labels[codes], index=column.index, dtype=object)
-
-
-@dataclass
-class Writer:
-    """Writes a table piece by piece to a CSV or Parquet file, or to standard output (``-``).
-
-    Parameters
-    ----------
-    target : str
-    header : bool
-        Whether CSV begins with the column names.
-    """
-
-    target: str
-    header: bool = True
-    _pieces: list[Any] = field(default_factory=list)
-    _stream: Any = None
-
-    @property
-    def is_parquet(self) -> bool:
-        """Whether the target is a Parquet file."""
-        return Path(self.target).suffix.casefold() in (".parquet", ".pq")
-
-    def __enter__(self) -> Writer:
-        if self.target == PIPE:
-            self._stream = sys.stdout
-        elif not self.is_parquet:
-            opener = _OPENERS.get(Path(self.target).suffix.casefold(), open)
-            self._stream = opener(self.target, "wt", encoding="utf-8", newline="")
-        return self
-
-    def write(self, frame: Any) -> None:
-        """Write the next rows."""
-        if self._stream is None:
-            self._pieces.append(frame)
-            return
-        frame.to_csv(self._stream, index=False, header=self.header, lineterminator="\n")
-        self.header = False
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self._stream is not None:
-            if self._stream is not sys.stdout:
-                self._stream.close()
-        elif error is None:
-            whole = pandas().concat(self._pieces, ignore_index=True)
-            try:
-                whole.set_axis(whole.columns.astype(str), axis=1).to_parquet(self.target)
-            except ImportError as problem:
-                raise CommandError(f"{self.target!r} cannot be written: {problem}") from problem
-
-
-def output_stream() -> BinaryIO:
-    """Return standard output for bytes."""
-    return sys.stdout.buffer

@@ -25,9 +25,11 @@ def emit(text: str) -> None:
         sys.stdout.write(text + "\n")
 
 
-def emit_json(value: Any) -> None:
+def emit_json(value: Any, stream: Any = None) -> None:
     """Print an answer for machines: one line. Numbers that are not finite become null."""
-    sys.stdout.write(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False) + "\n")
+    (stream or sys.stdout).write(
+        json.dumps(_finite(value), ensure_ascii=False, allow_nan=False) + "\n"
+    )
 
 
 def _finite(value: Any) -> Any:

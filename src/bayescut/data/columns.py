@@ -113,7 +113,7 @@ def learn_domains(
             X, columns=columns, n_states=n_states, sample_weight=sample_weight
         ).domains
     table = as_table(X)
-    floor = _least_states(n_states, table.shape[1])
+    floor = check_floors(n_states, table.shape[1])
     if is_frame(table):
         names = column_names(table)
         return Domains(
@@ -137,7 +137,7 @@ def _code_sizes(array: NDArray[Any], where: Where) -> NDArray[np.int64]:
     return np.maximum(high.astype(np.int64) + 1, 2)
 
 
-def _least_states(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
+def check_floors(n_states: ArrayLike | None, n_columns: int) -> NDArray[np.int64]:
     """Return the least number of states of every column, 0 where nothing is asked for."""
     if n_states is None:
         return np.zeros(n_columns, dtype=np.int64)
@@ -304,7 +304,7 @@ def describe_table(
     names = column_names(table)
     wanted = _overruled(columns, names, n_columns)
     weights = _row_weights(sample_weight, n_rows)
-    floor = _least_states(n_states, n_columns)
+    floor = check_floors(n_states, n_columns)
 
     def where(row: int, column: int) -> str:
         return f"row {row}, column {column if names is None else repr(names[column])}"

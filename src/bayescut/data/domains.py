@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bayescut.data.grid import Grid
 from bayescut.data.times import UNITS, time_number, time_value
-from bayescut.exceptions import DataError
+from bayescut.exceptions import BayescutError, DataError
 
 __all__ = [
     "MAX_STATES",
@@ -479,7 +479,13 @@ def _label_to_json(label: Any) -> Any:
 def _label_from_json(label: Any) -> Any:
     if isinstance(label, dict):
         left, right, closed = label["interval"]
-        return import_module("pandas").Interval(left, right, closed)
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise BayescutError(
+                "Some labels are intervals, which need pandas: pip install 'bayescut[pandas]'"
+            ) from error
+        return pandas.Interval(left, right, closed)
     return label
 
 

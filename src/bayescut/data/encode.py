@@ -314,8 +314,9 @@ class _Job:
             )
         raise DataError(
             f"Unseen value {value!r} in {place}. {self.domains[column].known_values()} "
-            "Use NaN for a cell that was not observed; to allow more states, show them in "
-            "training or declare them there (a pandas category, or n_states)."
+            "Use NaN for a cell that was not observed; to take all such cells as not observed, "
+            "set unseen='missing'; to allow more states, show them in training or declare them "
+            "there (a pandas category, or n_states)."
         )
 
 

@@ -108,7 +108,7 @@ def learn_column(
         labels, stored = [False, True], str(dtype)
     elif kind in "iuf":
         labels, stored = _number_labels(column, title, floor, fractions)
-    elif kind in "Mmc":
+    elif kind in "Mmc" or type(dtype).__name__ == "PeriodDtype":
         raise DataError(
             f"The {title} has dtype {dtype}, which has no states: {_BIN}, "
             "or convert it to text with .astype(str)."
@@ -318,7 +318,7 @@ def _decode_column(pandas: Any, codes: NDArray[Any], domain: Domain, mark: int) 
     if domain.empty:
         return _all_missing(pandas, len(codes), domain.dtype)
     labels = np.arange(domain.n_states) if domain.labels is None else domain.labels
-    dtype = domain.dtype or "int64"
+    dtype = domain.dtype or ("object" if labels.dtype.kind == "O" else str(labels.dtype))
     if dtype.startswith("category"):
         return pandas.Categorical.from_codes(
             np.where(missing, -1, codes.astype(np.int32)),

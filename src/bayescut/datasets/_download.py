@@ -7,6 +7,7 @@ import http.client
 import os
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import zlib
 from pathlib import Path
@@ -38,6 +39,16 @@ class _Transient(Exception):
 def url_of(record: FileRecord) -> str:
     """Return the address a file is downloaded from."""
     base = os.environ.get("BAYESCUT_BASE_URL") or BASE_URL
+    try:
+        parts = urllib.parse.urlsplit(base)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        sound = False
+    if not sound or any(letter.isspace() for letter in base):
+        raise DatasetError(
+            f"BAYESCUT_BASE_URL is set to {base!r}, which is no address of a mirror: one begins "
+            "with https:// or http:// and a host."
+        )
     return f"{base.rstrip('/')}/{record.dataset}/{record.filename}"
 
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayescut._atomic import check_folder
+from bayescut._interrupts import interruptible, late_interrupts
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
@@ -25,6 +27,7 @@ from bayescut.data import (
     learn_domains,
     missing_code,
 )
+from bayescut.data.columns import check_floors
 from bayescut.data.table import Table
 from bayescut.data.tables import is_frame
 from bayescut.estimators._validation import check_choice, check_size, check_weights
@@ -36,7 +39,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A density over tables whose fitted form is a `bayescut.Circuit`.
 
     Subclasses implement `_learn`. Missing cells (NaN, None, pandas NA) are marginalised exactly in
-    every query. A value never seen in training is an error that names it.
+    every query. A value never seen in training is an error that names it, or a missing cell if
+    ``unseen="missing"``.
     """
 
     # Declared so that one place lists what a fitted estimator carries.
@@ -47,11 +51,12 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     n_jobs: int | None
     verbose: int
     n_states: Any
+    unseen: str
 
     # Attributes of a fitted estimator that model files hold, beside those of every estimator.
     _state_names: tuple[str, ...] = ()
     # Settings that may change when a run goes on from a checkpoint.
-    _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "verbose")
+    _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "unseen", "verbose")
     # What a checkpoint was made from, see `_fingerprint`.
     _made_from: str | None = None
 
@@ -79,6 +84,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self
         """
         count_jobs(self.n_jobs)  # an impossible setting is told before any work
+        check_choice("unseen", self.unseen, ("error", "missing"))
         domains = learn_domains(X, self.n_states)
         codes = encode(X, domains, allow_missing=False, estimator_name=type(self).__name__)
         weights = check_weights(sample_weight, len(codes))
@@ -86,7 +92,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         # Kept aside until there is a circuit: a fit that fails leaves the model as it was.
         self._source = column_names(X), is_frame(X)
         try:
-            self._keep(self._learn(Table(codes, domains, weights)))
+            with late_interrupts():
+                self._keep(self._learn(Table(codes, domains, weights)))
         finally:
             del self._source
         return self
@@ -110,6 +117,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---------------------------------------------------------------- queries
 
+    @interruptible
     def score_samples(self, X: Any) -> FloatArray:
         """Natural log-probability of each row; missing cells are marginalised.
 
@@ -128,6 +136,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Mean log-probability of the rows of ``X``."""
         return float(np.mean(self.score_samples(X)))
 
+    @interruptible
     def sample(self, n_samples: int = 1, evidence: Any = None, random_state: Any = None) -> Any:
         """Draw rows, given evidence if there is any.
 
@@ -160,6 +169,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             codes = circuit.sample_conditional(rows, random_state, n_jobs=jobs)
         return self._decode(codes)
 
+    @interruptible
     def conditional_log_likelihood(self, query: Any, evidence: Any) -> FloatArray:
         r"""Log-probability of the query given the evidence, row by row.
 
@@ -193,6 +203,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             np.ascontiguousarray(asked), np.ascontiguousarray(given), n_jobs=self._threads()
         )
 
+    @interruptible
     def marginals(self, X: Any) -> Any:
         """Posterior of every column given what is observed in each row.
 
@@ -221,6 +232,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         columns = pd.MultiIndex.from_tuples(labels, names=["column", "label"])
         return pd.DataFrame(probabilities, index=getattr(X, "index", None), columns=columns)
 
+    @interruptible
     def mpe(self, X: Any, return_log_likelihood: bool = False) -> Any:
         """Complete each row with its most probable explanation.
 
@@ -244,6 +256,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         table = self._decode(codes, getattr(X, "index", None))
         return (table, value) if return_log_likelihood else table
 
+    @interruptible
     def impute(self, X: Any, method: str = "mpe", random_state: Any = None) -> Any:
         """Fill the missing cells of a table.
 
@@ -290,7 +303,14 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _encode(self, X: Any) -> CodeArray:
         check_is_fitted(self, "circuit_")
-        return encode(X, self.domains_, allow_missing=True, estimator_name=type(self).__name__)
+        unseen: Any = self.unseen
+        return encode(
+            X,
+            self.domains_,
+            allow_missing=True,
+            unseen=unseen,
+            estimator_name=type(self).__name__,
+        )
 
     def _evidence(self, evidence: Any) -> CodeArray:
         if not isinstance(evidence, Mapping):
@@ -365,14 +385,28 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.circuit_ = state.pop("circuit_")
         if not isinstance(self.circuit_, Circuit):
             raise ValueError("circuit_ is not a circuit")
-        names = state.pop("feature_names")
-        if names is not None and len(names) != len(self.circuit_.domains):
-            raise ValueError("as many feature names as columns are needed")
-        self._set_domains(self.circuit_.domains, names, bool(state.pop("from_frame")))
+        names, from_frame = state.pop("feature_names"), state.pop("from_frame")
+        if names is not None and (type(names) is not list or names != self.circuit_.domains.names):
+            raise ValueError("the feature names are not those of the columns")
+        if type(from_frame) is not bool:
+            raise ValueError("from_frame is not a truth value")
+        self._set_domains(self.circuit_.domains, names, from_frame)
+        self._check_settings()
         self.n_parameters_ = self.circuit_.n_parameters
         if "made_from" in state:
             self._made_from = str(state.pop("made_from"))
         if set(state) != set(self._state_names):
             raise ValueError(f"attributes {sorted(state)} instead of {sorted(self._state_names)}")
+        score = state.get("structure_score_")
+        if not (score is None or (isinstance(score, Real) and not isinstance(score, bool))):
+            raise ValueError("structure_score_ is not a number")
         for name, value in state.items():
             setattr(self, name, value)
+
+    def _check_settings(self) -> None:
+        """Raise an error if a setting of a fitted model cannot be used; for files."""
+        count_jobs(self.n_jobs)
+        check_choice("unseen", self.unseen, ("error", "missing"))
+        if not isinstance(self.verbose, (int, np.integer)):
+            raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
+        check_floors(self.n_states, len(self.domains_))

@@ -31,6 +31,10 @@ class SingleCutset(CircuitEstimator):
     def _learner(self, n_jobs: int) -> CutsetLearner | NetworkLearner:
         """The growth loop with this estimator's rules."""
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self._learner(1)
+
     def _learn(self, table: Table) -> Circuit:
         learner = self._learner(count_jobs(self.n_jobs))
         table, rows = repeat_rows(table)
@@ -63,6 +67,9 @@ class CNetBD(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
         ``joblib.parallel_config`` says otherwise. The result does not depend on it.
@@ -104,12 +111,14 @@ class CNetBD(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
         self.ess = ess
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -138,6 +147,9 @@ class CNetBIC(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
         ``joblib.parallel_config`` says otherwise. The result does not depend on it.
@@ -174,12 +186,14 @@ class CNetBIC(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
         self.beta = beta
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -219,6 +233,9 @@ class CutsetNetwork(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
         ``joblib.parallel_config`` says otherwise. The result does not depend on it.
@@ -255,6 +272,7 @@ class CutsetNetwork(SingleCutset):
         shrinkage: bool = True,
         products: bool = False,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -265,6 +283,7 @@ class CutsetNetwork(SingleCutset):
         self.shrinkage = shrinkage
         self.products = products
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 

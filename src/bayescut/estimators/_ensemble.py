@@ -95,7 +95,7 @@ class CutsetEnsemble(CircuitEstimator):
         that are missing to it.
     random_state : int, Generator or None, default=None
         Seed.
-    n_states, n_jobs, verbose
+    n_states, unseen, n_jobs, verbose
         See `CNetBD`. Without a time budget the result does not depend on the number of threads.
 
     Attributes
@@ -151,6 +151,7 @@ class CutsetEnsemble(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -169,6 +170,7 @@ class CutsetEnsemble(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -221,6 +223,11 @@ class CutsetEnsemble(CircuitEstimator):
                 self._settle(pool, weights, seed)
         self._save_checkpoint(pool)
         return self.circuit_
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self._sizes()
+        self._ensemble_learner(1)
 
     def _sizes(self) -> tuple[int, int]:
         """Most chains and most bags."""

@@ -77,7 +77,7 @@ class CutsetMixture(CircuitEstimator):
         File to which the model is saved after every step. If it exists, `fit` goes on from it.
     random_state : int, Generator or None, default=None
         Seed of the start and of sampled assignments.
-    n_states, n_jobs, verbose
+    n_states, unseen, n_jobs, verbose
         See `CNetBD`.
 
     Attributes
@@ -157,6 +157,7 @@ class CutsetMixture(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -175,6 +176,7 @@ class CutsetMixture(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -269,6 +271,11 @@ class CutsetMixture(CircuitEstimator):
                 weights = np.concatenate([table.weights, valid.all_weights])
             table = Table(codes, table.domains, weights)
         return self._run(sizes[0], job, table, seed, chosen, resumed)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self._sizes_to_try()
+        self._job()
 
     def _sizes_to_try(self) -> list[int]:
         asked = self.n_components
@@ -465,7 +472,7 @@ class EMCNetBD(CutsetMixture):
         Columns tried as cuts.
     max_iter, tol, patience, n_init, validation_fraction, checkpoint
         See `CutsetMixture`.
-    random_state, n_states, n_jobs, verbose
+    random_state, n_states, unseen, n_jobs, verbose
         See `CutsetMixture`.
 
     Examples
@@ -490,6 +497,7 @@ class EMCNetBD(CutsetMixture):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -505,6 +513,7 @@ class EMCNetBD(CutsetMixture):
             checkpoint=checkpoint,
             random_state=random_state,
             n_states=n_states,
+            unseen=unseen,
             n_jobs=n_jobs,
             verbose=verbose,
         )

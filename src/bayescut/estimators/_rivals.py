@@ -48,6 +48,9 @@ class CNet(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads of queries, counted as in `CNetBD`. The result does not depend on it.
     verbose : int, default=0
@@ -88,6 +91,7 @@ class CNet(SingleCutset):
         min_entropy: float = 0.01,
         *,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -96,6 +100,7 @@ class CNet(SingleCutset):
         self.min_columns = min_columns
         self.min_entropy = min_entropy
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -137,6 +142,9 @@ class XCNet(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads of queries, counted as in `CNetBD`. The result does not depend on it.
     verbose : int, default=0
@@ -174,6 +182,7 @@ class XCNet(SingleCutset):
         *,
         random_state: Any = None,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -182,6 +191,7 @@ class XCNet(SingleCutset):
         self.min_columns = min_columns
         self.random_state = random_state
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -232,6 +242,9 @@ class DCSN(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with values that training did not show: refuse the table, or take such
+        cells as not observed.
     n_jobs : int or None, default=-1
         Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
         ``joblib.parallel_config`` says otherwise. The result does not depend on it.
@@ -274,6 +287,7 @@ class DCSN(SingleCutset):
         products: bool = False,
         *,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -283,6 +297,7 @@ class DCSN(SingleCutset):
         self.forests = forests
         self.products = products
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 

@@ -11,6 +11,7 @@ from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.build import mixture
+from bayescut.circuit.queries import Responsibilities
 from bayescut.data.table import Table
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.settled import Settled
@@ -38,21 +39,6 @@ class ComponentLearner(Protocol):
     def learn(self, table: Table, rows: IntArray | None = None) -> Settled:
         """Learn a network from rows of a complete table, all if left out."""
         ...
-
-
-class Responsibilities(NamedTuple):
-    """Which component explains which row.
-
-    Attributes
-    ----------
-    shares : float64 array of shape (n, K)
-        Responsibilities; rows sum to one.
-    log_likelihood : float64 array of shape (n,)
-        Log-probability of each row under the mixture.
-    """
-
-    shares: FloatArray
-    log_likelihood: FloatArray
 
 
 class Iteration(NamedTuple):
@@ -90,18 +76,7 @@ def responsibilities(circuit: Circuit, codes: CodeArray, n_jobs: int) -> Respons
     -------
     Responsibilities
     """
-    lo, hi = circuit.child_ptr[circuit.root], circuit.child_ptr[circuit.root + 1]
-    shares = circuit.node_log_likelihood(codes, circuit.child[lo:hi], n_jobs=n_jobs)
-    shares = np.ascontiguousarray(shares)
-    shares += circuit.log_weight[lo:hi]
-    top = shares.max(axis=1)
-    top = np.where(np.isfinite(top), top, 0.0)
-    shares -= top[:, None]
-    np.exp(shares, out=shares)
-    total = shares.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares /= total[:, None]
-        return Responsibilities(shares, top + np.log(total))
+    return circuit.responsibilities(codes, n_jobs=n_jobs)
 
 
 class StructuralEM:
