@@ -7,8 +7,9 @@ So the number of threads changes nothing, to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +21,17 @@ from bayescut.learn.continuous_families import Array, Families
 
 # Points of a block: its activations and log-probabilities stay in the second-level cache.
 BLOCK = 512
+# Slope of a hidden unit below zero. Validation of baudio with a slope of 0 -38.543, with this one
+# -38.500 (16 dimensions, 16,384 points); tanh after the same time 0.01 behind.
+_SLOPE = 0.1
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 #: Applies a function to items, in threads or not, and gives the results in their order.
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-def normal_points(n_points: int, n_latent: int, seed: Any) -> NDArray[np.float64]:
+def normal_points(n_points: int, n_latent: int, rng: np.random.Generator) -> FloatArray:
     """Scrambled Sobol points, carried to a standard normal; array of shape (n_latent, n_points)."""
-    sobol = qmc.Sobol(n_latent, scramble=True, seed=np.random.default_rng(seed))
+    sobol = qmc.Sobol(n_latent, scramble=True, seed=rng)
     log2 = max(n_points - 1, 0).bit_length()
     points = sobol.random_base2(log2)[:n_points]
     # A coordinate of exactly 0 would lie at minus infinity; 2^-31 is less than half a step.
@@ -72,8 +74,8 @@ def start_parameters(
         Bias of the output: the tables of the whole table's rows.
     """
     sizes = (*layers, len(logits))
-    weights = []
-    for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
+    weights: list[Array] = []
+    for n_in, n_out in pairwise(sizes):
         scale = np.sqrt(2.0 / n_in) if len(weights) < len(layers) - 1 else np.sqrt(1.0 / n_in)
         weights.append((rng.standard_normal((n_out, n_in)) * scale).astype(dtype))
     biases = [np.zeros(n, dtype=dtype) for n in layers[1:]]
@@ -117,7 +119,7 @@ class Decoder:
             layer = weight @ values[-1]
             layer += bias[:, None]
             if i < last:
-                np.maximum(layer, 0, out=layer)
+                np.maximum(layer, _SLOPE * layer, out=layer)
             values.append(layer)
         return values
 
@@ -162,7 +164,9 @@ class Decoder:
         """
         blocks = _blocks(points)
         logs = [None] * len(blocks) if log_weights is None else _blocks(log_weights)
-        passes = list(self.mapper(lambda b: self._up(indicators, *b), zip(blocks, logs, strict=True)))
+        passes = list(
+            self.mapper(lambda b: self._up(indicators, *b), zip(blocks, logs, strict=True))
+        )
         largest = np.max([p.largest for p in passes], axis=0)
         factors = [np.exp(p.largest - largest) for p in passes]
         total = np.sum([f * p.total for f, p in zip(factors, passes, strict=True)], axis=0)
@@ -198,9 +202,7 @@ class Decoder:
         np.exp(shares, out=shares)
         return _Pass(activations, probability, shares, largest, shares.sum(axis=1))
 
-    def _down(
-        self, indicators: Array, up: _Pass, scale: Array
-    ) -> tuple[list[Array], Array, Array]:
+    def _down(self, indicators: Array, up: _Pass, scale: Array) -> tuple[list[Array], Array, Array]:
         shares = up.shares
         shares *= scale[:, None]
         delta = self.families.gradient(indicators.T @ shares, up.probability)
@@ -213,7 +215,7 @@ class Decoder:
             by_bias.append(delta.sum(axis=1))
             delta = weights[i].T @ delta
             if i > 0:
-                delta *= below > 0
+                np.multiply(delta, _SLOPE, out=delta, where=below < 0)
         return [*by_weight[::-1], *by_bias[::-1]], delta, shares.sum(axis=0)
 
 
@@ -223,37 +225,38 @@ def _blocks(points: Array) -> list[Array]:
     return [np.ascontiguousarray(points[..., i : i + BLOCK]) for i in range(0, n, BLOCK)]
 
 
+def joint_blocks(
+    rows: Array, blocks: list[Array], log_weights: Sequence[Array | None]
+) -> Iterator[tuple[Array, FloatArray]]:
+    """Rows against the points of each block.
+
+    Yields ``w_i p(x | z_i)`` relative to the block's largest, and the logarithm of the block's sum,
+    for every row.
+    """
+    for block, logs in zip(blocks, log_weights, strict=True):
+        joint = rows @ block
+        if logs is not None:
+            joint += logs
+        largest = joint.max(axis=1)
+        joint -= largest[:, None]
+        np.exp(joint, out=joint)
+        yield joint, largest.astype(np.float64) + np.log(joint.sum(axis=1))
+
+
 def log_likelihood(
     families: Families,
-    weights: list[Array],
-    picked: NDArray[np.int32],
-    log_weights: Array | None = None,
+    blocks: list[Array],
+    picked: NDArray[Any],
     mapper: Mapper = map,
-    rows: int = 512,
+    n_rows: int = 512,
 ) -> FloatArray:
-    """Log-likelihood of rows under points whose feature weights are at hand."""
-    n_points = sum(block.shape[1] for block in weights)
-    dtype = weights[0].dtype
-    if log_weights is None:
-        log_weights = np.full(n_points, -np.log(n_points), dtype=dtype)
-    logs = _split(log_weights, weights)
+    """Log-likelihood of rows under points of equal weights whose feature weights are at hand."""
+    n_points = sum(block.shape[1] for block in blocks)
 
     def of_rows(start: int) -> FloatArray:
-        indicators = families.indicators(picked[start : start + rows], dtype)
-        parts = []
-        for block, log in zip(weights, logs, strict=True):
-            joint = indicators @ block
-            joint += log
-            largest = joint.max(axis=1)
-            joint -= largest[:, None]
-            np.exp(joint, out=joint)
-            parts.append(largest.astype(np.float64) + np.log(joint.sum(axis=1)))
-        result: FloatArray = np.logaddexp.reduce(parts, axis=0)
-        return result
+        rows = families.indicators(picked[start : start + n_rows], blocks[0].dtype)
+        sums = [log_sum for _, log_sum in joint_blocks(rows, blocks, [None] * len(blocks))]
+        result: FloatArray = np.logaddexp.reduce(sums, axis=0)
+        return result - np.log(n_points)
 
-    return np.concatenate(list(mapper(of_rows, range(0, len(picked), rows))))
-
-
-def _split(values: Array, blocks: list[Array]) -> list[Array]:
-    ends = np.cumsum([block.shape[1] for block in blocks])
-    return np.split(values, ends[:-1])
+    return np.concatenate(list(mapper(of_rows, range(0, len(picked), n_rows))))

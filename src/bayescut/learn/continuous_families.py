@@ -95,6 +95,8 @@ class Families:
         family = np.repeat(np.arange(n_families), configurations)
         configuration = np.arange(n_slots) - first_slot[family]
         slot_cell = first_cell[self._group[family]] + configuration
+        self._slot_cell = slot_cell
+        self._family_cells = (configurations * (self._free + 1))[family].astype(np.float64)
         self._logit_slot = np.repeat(np.arange(n_slots), self._free[family])
         #: The sum of normalisers that stands against each logit, as a feature.
         self._logit_feature = self.n_logits + slot_cell[self._logit_slot]
@@ -111,12 +113,13 @@ class Families:
 
     # ---------------------------------------------------------------- rows
 
-    def features(self, codes: CodeArray) -> NDArray[np.int32]:
+    def features(self, codes: CodeArray) -> NDArray[Any]:
         """Return the features that rows of complete codes pick, ``n_features`` where none."""
         structure = self.structure
         n = len(codes)
         n_families = len(structure.columns)
-        picked = np.empty((n, n_families + len(self._group_parents)), dtype=np.int32)
+        dtype = np.uint16 if self.n_features < 2**16 else np.uint32
+        picked = np.empty((n, n_families + len(self._group_parents)), dtype=dtype)
         configuration = np.zeros((len(self._group_parents), n), dtype=np.int64)
         for g, parents in enumerate(self._group_parents):
             for parent in parents:
@@ -129,10 +132,10 @@ class Families:
             picked[:, f] = np.where(state > 0, logit, self.n_features)
         return picked
 
-    def indicators(self, picked: NDArray[np.int32], dtype: Any) -> Array:
+    def indicators(self, picked: NDArray[Any], dtype: Any) -> Array:
         """Rows of 0 and 1: which features each row picks."""
         rows: Array = np.zeros((len(picked), self.n_features + 1), dtype=dtype)
-        np.put_along_axis(rows, picked, 1, axis=1)
+        np.put_along_axis(rows, picked.astype(np.int64), 1, axis=1)
         return rows[:, : self.n_features]
 
     # ---------------------------------------------------------------- tables
@@ -207,9 +210,25 @@ class Families:
         tables[:, cells] = (logits - normaliser[self._logit_slot]).T
         return tables
 
-    def logits_of(self, log_tables: FloatArray) -> FloatArray:
-        """Logits of one point from its tables: the inverse of `log_tables`."""
-        first = np.concatenate([[0], np.cumsum(self._slot_free + 1)])[:-1]
-        cells = np.arange(self.n_logits) + self._logit_slot + 1
-        result: FloatArray = log_tables[cells] - log_tables[first][self._logit_slot]
+    def mean_logits(self, picked: NDArray[Any], weights: FloatArray, ess: float) -> FloatArray:
+        """Logits of the posterior mean tables of weighted rows.
+
+        Parameters
+        ----------
+        picked : array of shape (n, ...)
+            The rows, see `features`.
+        weights : array of shape (n,)
+            How often each row counts.
+        ess : float
+            Equivalent sample size of a family, spread over its cells.
+        """
+        each = np.broadcast_to(weights[:, None], picked.shape)
+        counts = np.bincount(picked.ravel(), each.ravel(), minlength=self.n_features + 1)
+        first = counts[self.n_logits : self.n_features][self._slot_cell]
+        states = counts[: self.n_logits]
+        # Sums of weights may leave a rounding error below zero.
+        first = np.maximum(first - self._sum_logits @ states, 0.0)
+        pseudo = ess / self._family_cells
+        result: FloatArray = np.log(states + pseudo[self._logit_slot])
+        result -= np.log(first + pseudo)[self._logit_slot]
         return result
