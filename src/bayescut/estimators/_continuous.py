@@ -59,7 +59,7 @@ class ContinuousMixture(CircuitEstimator):
         Dimensions of the latent variable.
     n_points : int, default=16384
         Most points of the mixture, which is the number of its components.
-    tol : float, default=0.02
+    tol : float, default=0.005
         Nats that an unseen row may lose on average by there being fewer points (a power of two).
     hidden : sequence of int, default=(128, 256)
         Units of the hidden layers of the network.
@@ -69,11 +69,11 @@ class ContinuousMixture(CircuitEstimator):
         Rows of a step.
     n_train_points : int, default=2048
         Points of a step.
-    learning_rate : float, default=0.002
+    learning_rate : float, default=0.003
         Of Adam, at the start.
     max_epochs : int, default=200
         Most epochs; an epoch has at most 32,768 rows. Learning stops by itself before that.
-    patience : int, default=2
+    patience : int, default=3
         Epochs without a gain on held-out rows after which the learning rate is cut to 0.3 of
         itself; the third time ends the run.
     validation_fraction : float, default=0.1
@@ -131,14 +131,14 @@ class ContinuousMixture(CircuitEstimator):
         n_latent: int = 16,
         n_points: int = 16_384,
         *,
-        tol: float = 0.02,
+        tol: float = 0.005,
         hidden: Sequence[int] = (128, 256),
         width: int = 1,
         batch_size: int = 256,
         n_train_points: int = 2048,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 3e-3,
         max_epochs: int = 200,
-        patience: int = 2,
+        patience: int = 3,
         validation_fraction: float = 0.1,
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,

@@ -40,6 +40,8 @@ _N_SETS = 64
 _MOST_SAMPLE = 2**20
 # Rows between two looks at the held-out rows, and held-out rows looked at, at most.
 _EPOCH_ROWS = 2**15
+# Batches between two looks, at least: small tables pass several times.
+_EPOCH_BATCHES = 16
 _HELD_ROWS = 2**13
 # Copies of a row that an epoch may hold on average: repeated rows teach nothing new in one epoch.
 _MOST_COPIES = 4
@@ -127,9 +129,9 @@ class ContinuousLearner:
     hidden: tuple[int, ...] = (128, 256)
     n_points: int = 2048
     batch: int = 256
-    rate: float = 2e-3
+    rate: float = 3e-3
     decay: float = 0.99
-    patience: int = 2
+    patience: int = 3
     cut: float = 0.3
     max_cuts: int = 2
     width: int = 1
@@ -203,7 +205,7 @@ class ContinuousLearner:
             state.scores.append(judged.score(state.best))
         picked = families.features(train.codes)
         size = int(np.clip(train.total, len(train), _MOST_COPIES * len(train)))
-        size = min(size, _EPOCH_ROWS)
+        size = max(min(size, _EPOCH_ROWS), _EPOCH_BATCHES * self.batch)
         sets: dict[int, Array] = {}
         while not state.finished:
             rng = self._rng(4, state.epoch)

@@ -232,7 +232,7 @@ def shared_structure_circuit(
         log_weight=(log_weights - logsumexp(log_weights))[: n * inner],
         param_ptr=np.zeros(n + inner + 1, dtype=np.int64),
         param=np.empty(0),
-        fam_ptr=np.append(np.arange(n + 1), [n] * inner) * n_families,
+        fam_ptr=np.minimum(np.arange(n + inner + 1), n) * n_families,
         fam_var=np.tile(structure.columns, n).astype(np.int32),
         fam_host=hosts.ravel().astype(np.int32),
         fam_parent_ptr=_ends(np.tile(n_parents, n)),

@@ -215,7 +215,11 @@ class Decoder:
             by_bias.append(delta.sum(axis=1))
             delta = weights[i].T @ delta
             if i > 0:
-                np.multiply(delta, _SLOPE, out=delta, where=below < 0)
+                # Arithmetic, as a masked product takes five times as long.
+                slope = (below > 0).astype(delta.dtype)
+                slope *= 1 - _SLOPE
+                slope += _SLOPE
+                delta *= slope
         return [*by_weight[::-1], *by_bias[::-1]], delta, shares.sum(axis=0)
 
 
