@@ -270,3 +270,9 @@ def test_files_and_progress(X, capsys):
 def test_bad_settings(X, settings):
     with pytest.raises(ValueError, match="must"):
         small(**settings).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_weights_that_overflow_are_told(X):
+    with pytest.raises(DataError, match="divide them"):
+        small().fit(X, sample_weight=np.full(len(X), 1e308))

@@ -291,6 +291,10 @@ class ContinuousMixture(CircuitEstimator):
     ) -> tuple[Rows, Rows]:
         """Rows to learn from and rows held out; none of the latter if there are too few."""
         rows = Rows.of(codes, sample_weight)
+        if not math.isfinite(rows.total):
+            raise DataError(
+                "the sample weights add up to more than a float64 holds: divide them by a constant"
+            )
         if valid is not None:
             if len(valid) == 0:
                 raise DataError("X_valid has no rows: leave it out to hold out rows of X")

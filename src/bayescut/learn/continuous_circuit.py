@@ -27,7 +27,7 @@ from bayescut.learn.continuous_rows import Rows
 
 _DTYPE = np.float32
 # Rows looked at to choose the number of points, and to fit their weights, at most.
-_HELD_ROWS = 2**12
+_HELD_ROWS = 2**11
 _TRAIN_ROWS = 2**15
 _ROWS_OF_A_SLAB = 512
 
@@ -94,7 +94,7 @@ def compile_decoder(
         Most steps of EM for the weights; one that does not help the held-out rows is the last and
         is not kept.
     mapper, deadline
-        See `ContinuousLearner.run`; past the deadline no weights are fitted.
+        See `ContinuousLearner.run`; a step that might not end before the deadline is left out.
     """
     families = Families(structure, sizes)
     decoder = Decoder(families, Parameters.of(parameters), mapper)
@@ -108,13 +108,16 @@ def compile_decoder(
         held = held.at_most(_HELD_ROWS, rng)
         picked = families.features(held.codes)
         blocks = decoder.feature_weights(points)
+        began = time.monotonic()
         n, score = _fewest(families, blocks, picked, held.weights, tol, mapper)
+        # What a step will take: the same for all its rows, and not much more.
+        pace = (time.monotonic() - began) * n / points.shape[1] / len(held)
         blocks = [np.ascontiguousarray(block[:, :n]) for block in blocks[: -(-n // BLOCK)]]
         points, weights = points[:, :n], np.full(n, 1.0 / n)
         train = train.at_most(_TRAIN_ROWS, rng)
         train_picked = families.features(train.codes)
         for _ in range(n_steps if n > 1 and len(train) else 0):
-            if time.monotonic() >= deadline:
+            if time.monotonic() + 1.5 * pace * (len(train) + len(held)) >= deadline:
                 break
             _, shares = _log_likelihood_and_shares(
                 families, blocks, train_picked, weights, mapper, train.weights

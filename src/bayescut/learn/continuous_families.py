@@ -120,16 +120,16 @@ class Families:
         n_families = len(structure.columns)
         dtype = np.uint16 if self.n_features < 2**16 else np.uint32
         picked = np.empty((n, n_families + len(self._group_parents)), dtype=dtype)
-        configuration = np.zeros((len(self._group_parents), n), dtype=np.int64)
         for g, parents in enumerate(self._group_parents):
+            configuration = np.zeros(n, dtype=np.int64)
             for parent in parents:
-                configuration[g] *= self.sizes[parent]
-                configuration[g] += codes[:, parent]
-            picked[:, n_families + g] = self._first_feature[g] + configuration[g]
-        for f, column in enumerate(structure.columns):
-            state = codes[:, column].astype(np.int64)
-            logit = self._first_logit[f] + configuration[self._group[f]] * self._free[f] + state - 1
-            picked[:, f] = np.where(state > 0, logit, self.n_features)
+                configuration *= self.sizes[parent]
+                configuration += codes[:, parent]
+            picked[:, n_families + g] = self._first_feature[g] + configuration
+            for f in np.flatnonzero(self._group == g):
+                state = codes[:, structure.columns[f]].astype(np.int64)
+                logit = self._first_logit[f] + configuration * self._free[f] + state - 1
+                picked[:, f] = np.where(state > 0, logit, self.n_features)
         return picked
 
     def indicators(self, picked: NDArray[Any], dtype: Any) -> Array:
@@ -222,8 +222,9 @@ class Families:
         ess : float
             Equivalent sample size of a family, spread over its cells.
         """
-        each = np.broadcast_to(weights[:, None], picked.shape)
-        counts = np.bincount(picked.ravel(), each.ravel(), minlength=self.n_features + 1)
+        counts = np.zeros(self.n_features + 1)
+        for column in picked.T:
+            counts += np.bincount(column, weights, minlength=self.n_features + 1)
         first = counts[self.n_logits : self.n_features][self._slot_cell]
         states = counts[: self.n_logits]
         # Sums of weights may leave a rounding error below zero.
