@@ -150,6 +150,11 @@ def test_wide_structures(X):
     assert np.exp(model.score_samples(worlds)).sum() == pytest.approx(1.0)
 
 
+def test_a_decoder_without_hidden_layers(X):
+    model = small(hidden=(), learning_rate=0.03, max_epochs=20).fit(X)
+    assert max(model.validation_scores_) > model.validation_scores_[0]
+
+
 def test_a_run_goes_on_from_a_checkpoint(X, tmp_path):
     path = tmp_path / "run.bc"
     whole = small(max_epochs=7).fit(X)
@@ -252,6 +257,7 @@ def test_files_and_progress(X, capsys):
         {"n_points": 0},
         {"tol": -1.0},
         {"hidden": (0,)},
+        {"hidden": 16},
         {"width": -1},
         {"width": 40},
         {"batch_size": 0},

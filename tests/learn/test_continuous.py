@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayescut.data import Domains
-from bayescut.learn.continuous import ContinuousLearner
+from bayescut.learn.continuous import ContinuousLearner, learn_member
 from bayescut.learn.continuous_circuit import (
     Compiled,
     _fewest,
@@ -401,3 +401,18 @@ def test_weights_of_points_are_fitted_as_long_as_it_helps():
     assert compiled(held, n_steps=3).score >= compiled(held, n_steps=0).score
     late = compiled(train, deadline=-math.inf)
     np.testing.assert_array_equal(late.weights, made[0].weights)
+
+
+def test_a_member_at_one_go():
+    state, train, held, sizes = learn(n_epochs=3)
+    codes, _ = table()
+    domains = Domains.of_sizes(sizes)
+    settings = {"n_points": 32, "tol": 0.01}
+    made = compile_decoder(
+        state.best, state.structure, sizes, train, held, seed=SMALL.seed, **settings
+    )
+    for jobs in (1, 2):
+        member = learn_member(
+            SMALL, codes[:500], domains, None, codes[500:], max_epochs=3, n_jobs=jobs, **settings
+        )
+        assert member == made.circuit(domains)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bayescut._progress import progress
 from bayescut._typing import CodeArray, FloatArray
@@ -29,7 +26,7 @@ from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import save
 from bayescut.learn.continuous import ContinuousLearner, State
 from bayescut.learn.continuous_circuit import compile_decoder
-from bayescut.learn.continuous_decoder import Mapper
+from bayescut.learn.continuous_decoder import point_threads
 from bayescut.learn.continuous_families import Structure
 from bayescut.learn.continuous_rows import Rows
 
@@ -242,7 +239,10 @@ class ContinuousMixture(CircuitEstimator):
         few = min(n_points, _FEW_POINTS)
         save_at = math.inf if self.checkpoint is None else -math.inf
         total = max_epochs if self.time_budget is None else budget
-        with self._threaded() as mapper, progress(type(self).__name__, total, self.verbose) as told:
+        with (
+            point_threads(count_jobs(self.n_jobs)) as mapper,
+            progress(type(self).__name__, total, self.verbose) as told,
+        ):
             last = began
             deadline = began + _LEARNING * budget
             epochs = learner.run(state, train, held, sizes, mapper, deadline)
@@ -271,6 +271,8 @@ class ContinuousMixture(CircuitEstimator):
             raise ValueError(
                 f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}"
             )
+        if not isinstance(self.hidden, (list, tuple, np.ndarray)):
+            raise ValueError(f"hidden must be a list of whole numbers, got {self.hidden!r}")
         return ContinuousLearner(
             n_latent=n_latent,
             hidden=tuple(check_count("hidden", units) for units in self.hidden),
@@ -304,17 +306,6 @@ class ContinuousMixture(CircuitEstimator):
         if len(train) and len(held):
             return train, held
         return rows, rows.part(np.zeros(len(rows)))
-
-    @contextmanager
-    def _threaded(self) -> Iterator[Mapper]:
-        """Threads for blocks of points. Matrix products have one each: so none depends on them."""
-        n_jobs = count_jobs(self.n_jobs)
-        with threadpool_limits(1, user_api="blas"):
-            if n_jobs == 1:
-                yield map
-                return
-            with ThreadPoolExecutor(n_jobs) as pool:
-                yield pool.map
 
     # ---------------------------------------------------------------- checkpoints
 

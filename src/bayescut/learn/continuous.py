@@ -18,13 +18,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayescut._typing import IntArray
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.data.domains import Domains
+from bayescut.learn.continuous_circuit import compile_decoder
 from bayescut.learn.continuous_decoder import (
     Decoder,
     Mapper,
     Parameters,
     log_likelihood,
     normal_points,
+    point_threads,
     start_parameters,
 )
 from bayescut.learn.continuous_families import Array, Families, Structure
@@ -280,6 +284,56 @@ class ContinuousLearner:
             average[...] = source
         for moment in state.moments:
             moment[...] = 0
+
+
+def learn_member(
+    learner: ContinuousLearner,
+    codes: CodeArray,
+    domains: Domains,
+    sample_weight: FloatArray | None,
+    held_codes: CodeArray,
+    held_weight: FloatArray | None = None,
+    *,
+    n_points: int = 16_384,
+    tol: float = 0.005,
+    max_epochs: int = 200,
+    n_jobs: int = 1,
+    deadline: float = math.inf,
+) -> Circuit:
+    """Learn a mixture of trees with one structure from a table, at one go.
+
+    Parameters
+    ----------
+    learner : ContinuousLearner
+        Settings and seed.
+    codes : array of shape (n, m)
+        Complete codes to learn from.
+    domains : Domains
+        The columns.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights.
+    held_codes, held_weight
+        Rows that say when to stop and how many points are needed, and their weights.
+    n_points, tol
+        See `compile_decoder`.
+    max_epochs : int
+        Most epochs.
+    n_jobs : int
+        Threads.
+    deadline : float
+        Reading of `time.monotonic` at which learning stops; the points take a little longer.
+    """
+    train, held = Rows.of(codes, sample_weight), Rows.of(held_codes, held_weight)
+    sizes = domains.n_states
+    state = learner.start(train, sizes)
+    with point_threads(n_jobs) as mapper:
+        epochs = learner.run(state, train, held, sizes, mapper, deadline)
+        while state.epoch < max_epochs and next(epochs, None) is not None:
+            pass
+        return compile_decoder(
+            state.best, state.structure, sizes, train, held,
+            n_points=n_points, tol=tol, seed=learner.seed, mapper=mapper, deadline=deadline,
+        ).circuit(domains)  # fmt: skip
 
 
 class Judge:

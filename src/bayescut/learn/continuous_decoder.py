@@ -8,6 +8,8 @@ So the number of threads changes nothing, to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bayescut._typing import FloatArray
 from bayescut.learn.continuous_families import Array, Families
@@ -29,9 +32,23 @@ _SLOPE = 0.1
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
+@contextmanager
+def point_threads(n_jobs: int) -> Iterator[Mapper]:
+    """Threads for blocks of points, while matrix products have one each."""
+    with threadpool_limits(1, user_api="blas"):
+        if n_jobs == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(n_jobs) as pool:
+            yield pool.map
+
+
 def normal_points(n_points: int, n_latent: int, rng: np.random.Generator) -> FloatArray:
     """Scrambled Sobol points, carried to a standard normal; array of shape (n_latent, n_points)."""
-    sobol = qmc.Sobol(n_latent, scramble=True, seed=rng)
+    try:
+        sobol = qmc.Sobol(n_latent, scramble=True, rng=rng)
+    except TypeError:  # SciPy before 1.15
+        sobol = qmc.Sobol(n_latent, scramble=True, seed=rng)
     log2 = max(n_points - 1, 0).bit_length()
     points = sobol.random_base2(log2)[:n_points]
     # A coordinate of exactly 0 would lie at minus infinity; 2^-31 is less than half a step.
