@@ -259,7 +259,8 @@ class ContinuousMixture(CircuitEstimator):
             except BaseException:  # an interrupted run leaves what it has
                 settle(few)
                 raise
-            settle(n_points, began + budget)
+            in_time = time.monotonic() < began + budget
+            settle(n_points if in_time else few, began + budget)
         self._save_checkpoint(state)
         return self.circuit_
 

@@ -46,7 +46,7 @@ _MOST_SAMPLE = 2**20
 _EPOCH_ROWS = 2**15
 # Batches between two looks, at least: small tables pass several times.
 _EPOCH_BATCHES = 16
-_HELD_ROWS = 2**13
+_HELD_ROWS = 2**12
 # Copies of a row that an epoch may hold on average: repeated rows teach nothing new in one epoch.
 _MOST_COPIES = 4
 # A gain on held-out rows below this part of their log-likelihood is none.
@@ -238,7 +238,7 @@ class ContinuousLearner:
         state.n_steps += 1
         t = state.n_steps
         rate = state.rate * math.sqrt(1 - _BETA2**t) / (1 - _BETA1**t)
-        # The first steps count for little in an average of all.
+        # Short at first, so that the start is soon forgotten.
         decay = min(self.decay, (1 + t) / (10 + t))
         n = len(gradient)
         for i, slope in enumerate(gradient):
