@@ -139,6 +139,9 @@ def test_gradient_against_finite_differences(case, n_points):
         return decoder.gradient(rows, points, logs)[0].mean()
 
     _, gradient, by_point, shares = decoder.gradient(rows, points, logs)
+    alone = decoder.gradient(rows, points, logs, by_parameters=False)
+    assert alone[1] == []
+    np.testing.assert_array_equal(alone[2], by_point)
     h = 1e-6
     arrays = [*decoder.parameters.arrays(), points, logs]
     slopes = [*gradient, by_point, shares]
@@ -380,7 +383,7 @@ def test_weights_of_points_are_fitted_as_long_as_it_helps():
         )
 
     # EM never makes the rows it looks at less probable.
-    made = [compiled(train, n_steps=steps) for steps in range(4)]
+    made = [compiled(train, n_steps=steps, n_moves=0) for steps in range(4)]
     scores = [m.score for m in made]
     assert scores == sorted(set(scores))
     n = len(made[0].weights)
@@ -398,9 +401,29 @@ def test_weights_of_points_are_fitted_as_long_as_it_helps():
     wanted = np.average(shares, axis=1, weights=train.weights)
     np.testing.assert_allclose(made[1].weights, wanted, rtol=1e-3)
     # A step that the held-out rows do not like is not taken, nor one after the deadline.
-    assert compiled(held, n_steps=3).score >= compiled(held, n_steps=0).score
+    untouched = compiled(held, n_steps=0, n_moves=0).score
+    assert compiled(held, n_steps=3, n_moves=0).score >= untouched
     late = compiled(train, deadline=-math.inf)
     np.testing.assert_array_equal(late.weights, made[0].weights)
+
+
+def test_points_move_as_long_as_it_helps():
+    state, train, held, sizes = learn()
+
+    def compiled(judged_on, n_moves):
+        return compile_decoder(
+            state.best, state.structure, sizes, train, judged_on,
+            n_points=32, tol=0.0, seed=5, n_moves=n_moves, n_steps=0,
+        )  # fmt: skip
+
+    made = [compiled(train, n) for n in range(4)]
+    scores = [m.score for m in made]
+    assert scores == sorted(scores) and scores[1] > scores[0]
+    assert made[1].weights.sum() == pytest.approx(1.0)
+    circuit = made[2].circuit(Domains.of_sizes(sizes))
+    found = np.average(circuit.log_likelihood(train.codes), weights=train.weights)
+    assert found == pytest.approx(made[2].score, abs=1e-4)
+    assert compiled(held, 5).score >= compiled(held, 0).score
 
 
 def test_a_member_at_one_go():

@@ -26,6 +26,7 @@ from bayescut.learn.continuous_decoder import (
     Decoder,
     Mapper,
     Parameters,
+    adam_step,
     log_likelihood,
     normal_points,
     point_threads,
@@ -51,8 +52,6 @@ _HELD_ROWS = 2**12
 _MOST_COPIES = 4
 # A gain on held-out rows below this part of their log-likelihood is none.
 _LEAST_GAIN = 1e-5
-# Adam, with the usual constants.
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 
 @dataclass
@@ -234,26 +233,13 @@ class ContinuousLearner:
         return normal_points(2 * self.n_points, self.n_latent, self._rng(6)).astype(_DTYPE)
 
     def _step(self, state: State, gradient: list[Array]) -> None:
-        """Go a step of Adam upwards, and take it into the average."""
+        """Go a step upwards, and take it into the average."""
         state.n_steps += 1
         t = state.n_steps
-        rate = state.rate * math.sqrt(1 - _BETA2**t) / (1 - _BETA1**t)
+        adam_step(state.parameters, state.moments, gradient, t, state.rate)
         # Short at first, so that the start is soon forgotten.
         decay = min(self.decay, (1 + t) / (10 + t))
-        n = len(gradient)
-        for i, slope in enumerate(gradient):
-            first, second = state.moments[i], state.moments[n + i]
-            first *= _BETA1
-            first += (1 - _BETA1) * slope
-            second *= _BETA2
-            slope *= slope
-            second += (1 - _BETA2) * slope
-            np.sqrt(second, out=slope)
-            slope += _EPSILON
-            np.divide(first, slope, out=slope)
-            slope *= rate
-            parameter, average = state.parameters[i], state.average[i]
-            parameter += slope
+        for average, parameter in zip(state.average, state.parameters, strict=True):
             average *= decay
             average += (1 - decay) * parameter
 

@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -19,6 +20,7 @@ from bayescut.learn.continuous_decoder import (
     Decoder,
     Mapper,
     Parameters,
+    adam_step,
     joint_blocks,
     normal_points,
 )
@@ -30,6 +32,8 @@ _DTYPE = np.float32
 _HELD_ROWS = 2**11
 _TRAIN_ROWS = 2**15
 _ROWS_OF_A_SLAB = 512
+# Learning rates of the points and of the logarithms of their weights.
+_POINT_RATE, _WEIGHT_RATE = 1e-2, 5e-3
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ def compile_decoder(
     n_points: int,
     tol: float,
     seed: int,
+    n_moves: int = 2,
     n_steps: int = 3,
     mapper: Mapper = map,
     deadline: float = math.inf,
@@ -90,9 +95,11 @@ def compile_decoder(
         Nats that a held-out row may lose on average by there being fewer.
     seed : int
         Seed of the points.
+    n_moves : int
+        Most passes over the training rows in which the points move up the gradient.
     n_steps : int
-        Most steps of EM for the weights; one that does not help the held-out rows is the last and
-        is not kept.
+        Most steps of EM for the weights afterwards. A pass or step that does not help the held-out
+        rows is the last of its kind and is not kept.
     mapper, deadline
         See `ContinuousLearner.run`; a step that might not end before the deadline is left out.
     """
@@ -109,26 +116,95 @@ def compile_decoder(
         picked = families.features(held.codes)
         blocks = decoder.feature_weights(points)
         began = time.monotonic()
+        n_all = points.shape[1]
         n, score = _fewest(families, blocks, picked, held.weights, tol, mapper)
-        # What a step will take: the same for all its rows, and not much more.
-        pace = (time.monotonic() - began) * n / points.shape[1] / len(held)
-        blocks = [np.ascontiguousarray(block[:, :n]) for block in blocks[: -(-n // BLOCK)]]
         points, weights = points[:, :n], np.full(n, 1.0 / n)
         train = train.at_most(_TRAIN_ROWS, rng)
-        train_picked = families.features(train.codes)
-        for _ in range(n_steps if n > 1 and len(train) else 0):
-            if time.monotonic() + 1.5 * pace * (len(train) + len(held)) >= deadline:
-                break
-            _, shares = _log_likelihood_and_shares(
-                families, blocks, train_picked, weights, mapper, train.weights
-            )
-            found, _ = _log_likelihood_and_shares(families, blocks, picked, shares, mapper)
-            after = float(np.average(found, weights=held.weights))
-            if not after > score:
-                break
-            weights, score = shares, after
+        settled = Settled(points, weights, score)
+        if n > 1 and len(train):
+            # Seconds that a row takes at these points: what is left out if time is short.
+            pace = (time.monotonic() - began) * n / n_all / len(held)
+            job = _Job(decoder, train, families.features(train.codes), held, picked, rng)
+            for _ in range(n_moves):
+                if time.monotonic() + pace * (4 * len(train) + len(held)) >= deadline:
+                    break
+                moved = job.move(settled)
+                if not moved.score > settled.score:
+                    break
+                settled = moved
+            for _ in range(n_steps):
+                if time.monotonic() + 1.5 * pace * (len(train) + len(held)) >= deadline:
+                    break
+                weighed = job.weigh(settled)
+                if not weighed.score > settled.score:
+                    break
+                settled = weighed
+        points, weights, score = settled
     logits = decoder.logits(points)
     return Compiled(families, logits[:, weights > 0], weights[weights > 0], score)
+
+
+class Settled(NamedTuple):
+    """Points, their weights, and the mean log-likelihood of the held-out rows."""
+
+    points: Array
+    weights: FloatArray
+    score: float
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Fits points and weights to training rows, and looks at held-out ones."""
+
+    decoder: Decoder
+    train: Rows
+    train_picked: Array
+    held: Rows
+    held_picked: Array
+    rng: np.random.Generator
+
+    def move(self, now: Settled) -> Settled:
+        """One pass over the training rows in which points and weights follow the gradient.
+
+        More than one or two fit what is particular to the training rows. Validation of baudio with
+        1,024 points -38.856 before and -38.779 after the first pass, then worse; with 2,048 -38.698
+        and -38.660, with 4,096 -38.615 and -38.583: as good as half as many points again.
+        """
+        families = self.decoder.families
+        n = len(now.weights)
+        points = now.points.copy()
+        logs = np.log(np.maximum(now.weights, 1e-30)).astype(_DTYPE)
+        point_moments = [np.zeros_like(points) for _ in range(2)]
+        log_moments = [np.zeros_like(logs) for _ in range(2)]
+        size = int(np.clip(self.train.total, len(self.train), 2 * len(self.train)))
+        order = self.train.draw(size, self.rng)
+        for t, begin in enumerate(range(0, size, _ROWS_OF_A_SLAB), start=1):
+            picked = self.train_picked[order[begin : begin + _ROWS_OF_A_SLAB]]
+            rows = families.indicators(picked, _DTYPE)
+            _, _, by_point, shares = self.decoder.gradient(rows, points, logs, by_parameters=False)
+            adam_step([points], point_moments, [by_point * _DTYPE(n)], t, _POINT_RATE)
+            adam_step([logs], log_moments, [(shares - np.exp(logs)) * _DTYPE(n)], t, _WEIGHT_RATE)
+            logs -= _DTYPE(logsumexp(logs))
+        weights = np.exp(logs.astype(np.float64))
+        return self._judged(points, weights / weights.sum())
+
+    def weigh(self, now: Settled) -> Settled:
+        """One step of EM for the weights."""
+        blocks = self.decoder.feature_weights(now.points)
+        _, shares = _log_likelihood_and_shares(
+            self.decoder.families, blocks, self.train_picked, now.weights, self.decoder.mapper,
+            self.train.weights,
+        )  # fmt: skip
+        return self._judged(now.points, shares, blocks)
+
+    def _judged(
+        self, points: Array, weights: FloatArray, blocks: list[Array] | None = None
+    ) -> Settled:
+        found, _ = _log_likelihood_and_shares(
+            self.decoder.families, blocks or self.decoder.feature_weights(points),
+            self.held_picked, weights, self.decoder.mapper,
+        )  # fmt: skip
+        return Settled(points, weights, float(np.average(found, weights=self.held.weights)))
 
 
 def _fewest(

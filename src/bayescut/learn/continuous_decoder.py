@@ -7,6 +7,7 @@ So the number of threads changes nothing, to the last bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ BLOCK = 512
 # Slope of a hidden unit below zero. Validation of baudio with a slope of 0 -38.543, with this one
 # -38.500 (16 dimensions, 16,384 points); tanh after the same time 0.01 behind.
 _SLOPE = 0.1
+# Adam, with the usual constants.
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 #: Applies a function to items, in threads or not, and gives the results in their order.
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -99,6 +102,29 @@ def start_parameters(
     return Parameters(tuple(weights), (*biases, logits.astype(dtype)))
 
 
+def adam_step(
+    arrays: Sequence[Array], moments: Sequence[Array], gradient: list[Array], t: int, rate: float
+) -> None:
+    """Step ``t`` (from 1) of Adam upwards: changes arrays and moments, and uses the gradient up.
+
+    ``moments`` holds the first moments of all arrays, then the second ones.
+    """
+    rate *= math.sqrt(1 - _BETA2**t) / (1 - _BETA1**t)
+    n = len(gradient)
+    for i, (array, slope) in enumerate(zip(arrays, gradient, strict=True)):
+        first, second = moments[i], moments[n + i]
+        first *= _BETA1
+        first += (1 - _BETA1) * slope
+        second *= _BETA2
+        slope *= slope
+        second += (1 - _BETA2) * slope
+        np.sqrt(second, out=slope)
+        slope += _EPSILON
+        np.divide(first, slope, out=slope)
+        slope *= rate
+        array += slope
+
+
 class _Pass(NamedTuple):
     """What a block keeps from the way up for the way down."""
 
@@ -154,7 +180,12 @@ class Decoder:
         )
 
     def gradient(
-        self, indicators: Array, points: Array, log_weights: Array | None = None
+        self,
+        indicators: Array,
+        points: Array,
+        log_weights: Array | None = None,
+        *,
+        by_parameters: bool = True,
     ) -> tuple[Array, list[Array], Array, Array]:
         r"""Mean log-likelihood's gradient over a batch of rows.
 
@@ -168,6 +199,8 @@ class Decoder:
             The points.
         log_weights : array of shape (N,), optional
             Logarithms of the points' weights; all alike if left out.
+        by_parameters : bool
+            Whether the gradient by the parameters is needed; it is empty if not.
 
         Returns
         -------
@@ -190,7 +223,7 @@ class Decoder:
         scale = 1 / (total * len(indicators))
         done = list(
             self.mapper(
-                lambda b: self._down(indicators, *b),
+                lambda b: self._down(indicators, b[0], b[1], by_parameters),
                 [(p, f * scale) for p, f in zip(passes, factors, strict=True)],
             )
         )
@@ -219,7 +252,9 @@ class Decoder:
         np.exp(shares, out=shares)
         return _Pass(activations, probability, shares, largest, shares.sum(axis=1))
 
-    def _down(self, indicators: Array, up: _Pass, scale: Array) -> tuple[list[Array], Array, Array]:
+    def _down(
+        self, indicators: Array, up: _Pass, scale: Array, by_parameters: bool
+    ) -> tuple[list[Array], Array, Array]:
         shares = up.shares
         shares *= scale[:, None]
         delta = self.families.gradient(indicators.T @ shares, up.probability)
@@ -228,8 +263,9 @@ class Decoder:
         by_bias: list[Array] = []
         for i in range(len(weights) - 1, -1, -1):
             below = up.activations[i]
-            by_weight.append(delta @ below.T)
-            by_bias.append(delta.sum(axis=1))
+            if by_parameters:
+                by_weight.append(delta @ below.T)
+                by_bias.append(delta.sum(axis=1))
             delta = weights[i].T @ delta
             if i > 0:
                 # Arithmetic, as a masked product takes five times as long.
