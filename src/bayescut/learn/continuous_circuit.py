@@ -32,9 +32,9 @@ _DTYPE = np.float32
 _HELD_ROWS = 2**12
 _TRAIN_ROWS = 2**15
 _ROWS_OF_A_SLAB = 512
-# Points of a mixture that are moved, at most. Validation of baudio with weights fitted by EM, without
-# and with two passes: 1,024 points -38.832 and -38.762 in 1 s, 4,096 points -38.606 and (one pass)
-# -38.592 in 2 s. With many points there is less to gain, and a pass takes longer.
+# Points that are moved, at most. Validation of baudio with weights fitted by EM, without and with
+# two passes: 1,024 points -38.832 and -38.762 in 1 s, 4,096 points -38.606 and (one pass) -38.592
+# in 2 s. With many points there is less to gain, and a pass takes longer.
 _MOST_MOVED = 2048
 # Learning rates of the points and of the logarithms of their weights.
 _POINT_RATE, _WEIGHT_RATE = 1e-2, 5e-3
