@@ -36,6 +36,7 @@ ESTIMATORS: dict[str, str] = {
     "CNet": "bayescut.estimators",
     "CNetBD": "bayescut.estimators",
     "CNetBIC": "bayescut.estimators",
+    "ContinuousMixture": "bayescut.estimators",
     "CutsetEnsemble": "bayescut.estimators",
     "CutsetMixture": "bayescut.estimators",
     "CutsetNetwork": "bayescut.estimators",

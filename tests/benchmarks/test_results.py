@@ -37,6 +37,7 @@ def test_help(load, name, capsys):
     ("name", "arguments", "target"),
     [
         ("beyond", ["table"], "beyond.csv"),
+        ("continuous", ["table"], "continuous.csv"),
         ("rivals", ["--learners"], "rivals.csv"),
         ("em_mixtures", ["table"], "."),
     ],

@@ -1,5 +1,6 @@
 """scikit-learn estimators: learners that end in a circuit, with every exact query."""
 
+from bayescut.estimators._continuous import ContinuousMixture
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
 from bayescut.estimators._ensemble import CutsetEnsemble
 from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
@@ -10,6 +11,7 @@ __all__ = [
     "CNet",
     "CNetBD",
     "CNetBIC",
+    "ContinuousMixture",
     "CutsetEnsemble",
     "CutsetMixture",
     "CutsetNetwork",
