@@ -96,7 +96,7 @@ def test_tiny_and_huge_weights(X, scale):
 
 def test_validation_rows_are_not_learned_from(X):
     model = small().fit(X[:400], X_valid=X[400:])
-    assert model.score(X[400:]) == pytest.approx(model.structure_score_ / 400, abs=1e-4)
+    assert model.score(X[400:]) == pytest.approx(model.validation_score_, abs=1e-4)
     other = small(max_epochs=0).fit(X[:400], X_valid=X[400:][::-1][:50])
     assert other.circuit_ == small(max_epochs=0).fit(X[:400], X_valid=X[400:]).circuit_
     with pytest.raises(DataError):
@@ -131,7 +131,7 @@ def test_few_rows_get_one_tree(rows):
     X = np.array([[0, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]])[:rows]
     model = small(validation_fraction=0.001).fit(X)
     assert model.n_components_ == 1 and model.n_epochs_ == 0
-    assert np.isnan(model.structure_score_)
+    assert np.isnan(model.validation_score_)
     assert np.isfinite(model.score_samples(np.zeros((1, 3)))).all()
 
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from bayescut._jobs import count_jobs
 from bayescut._progress import progress
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
-from bayescut.data import Domains, encode
+from bayescut.data import encode
+from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._validation import (
     check_count,
     check_number,
     check_width,
-    count_jobs,
     draw_seed,
 )
 from bayescut.exceptions import DataError, ModelFileError
@@ -83,7 +84,7 @@ class ContinuousMixture(CircuitEstimator):
         from it and ends where a run without a break would have ended.
     random_state : int, Generator or None, default=None
         Seed.
-    n_states, n_jobs, verbose
+    n_states, unseen, n_jobs, verbose
         See `CNetBD`. Without a time budget the result does not depend on the number of threads.
 
     Attributes
@@ -96,9 +97,9 @@ class ContinuousMixture(CircuitEstimator):
         Epochs learned.
     validation_scores_ : list of float
         Mean log-likelihood of the held-out rows under one tree and after each epoch.
-    structure_score_ : float
-        Log-likelihood of the held-out rows under the mixture, per row times the number of rows;
-        NaN if there were too few rows to hold any out. Such tables get one tree.
+    validation_score_ : float
+        Mean log-likelihood of the held-out rows under the mixture; NaN if there were too few rows
+        to hold any out. Such tables get one tree.
     n_parameters_ : int
 
     References
@@ -116,7 +117,7 @@ class ContinuousMixture(CircuitEstimator):
     True
     """
 
-    _state_names = ("structure_score_", "n_epochs_", "validation_scores_", "seed_")
+    _state_names = ("validation_score_", "n_epochs_", "validation_scores_", "seed_")
     _may_change = (*CircuitEstimator._may_change, "max_epochs", "n_points", "time_budget", "tol")
 
     n_epochs_: int
@@ -141,6 +142,7 @@ class ContinuousMixture(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
     ) -> None:
@@ -159,6 +161,7 @@ class ContinuousMixture(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -196,9 +199,8 @@ class ContinuousMixture(CircuitEstimator):
 
     # ---------------------------------------------------------------- learning
 
-    def _learn(
-        self, codes: CodeArray, domains: Domains, sample_weight: FloatArray | None
-    ) -> Circuit:
+    def _learn(self, table: Table) -> Circuit:
+        codes, domains, sample_weight = table.codes, table.domains, table.weights
         began = time.monotonic()
         max_epochs = check_count("max_epochs", self.max_epochs, low=0)
         n_points = check_count("n_points", self.n_points)
@@ -227,10 +229,9 @@ class ContinuousMixture(CircuitEstimator):
                 state.best, state.structure, sizes, train, held,
                 n_points=most, tol=tol, seed=seed, mapper=mapper, deadline=deadline,
             )  # fmt: skip
-            weight = float(len(codes)) if sample_weight is None else float(sample_weight.sum())
             self._keep(
                 made.circuit(domains),
-                structure_score_=made.score * weight,
+                validation_score_=made.score,
                 n_epochs_=state.epoch,
                 validation_scores_=list(state.scores),
                 seed_=seed,

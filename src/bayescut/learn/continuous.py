@@ -21,6 +21,7 @@ import numpy as np
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data.domains import Domains
+from bayescut.data.table import Table
 from bayescut.learn.continuous_circuit import compile_decoder
 from bayescut.learn.continuous_decoder import (
     Decoder,
@@ -147,9 +148,11 @@ class ContinuousLearner:
     def draw_structure(self, rows: Rows, sizes: IntArray) -> Structure:
         """Structure of a bootstrap sample: the best tree, or a thin junction tree."""
         sample = rows.bootstrap(_MOST_SAMPLE, self._rng(1))
-        score = BayesDirichlet(self.ess, spread=False)
-        leaves = JunctionLeaves(score, NoPrior(), self.width, sizes, len(sample))
-        fit = leaves.fit(rows.codes, sample, np.arange(len(sizes)), score.root_ess)
+        score = BayesDirichlet(self.ess, divide=False)
+        leaves = JunctionLeaves(score, NoPrior(), self.width, len(sample))
+        table = Table(rows.codes, Domains.of_sizes(sizes))
+        every = np.arange(len(sizes))
+        fit = leaves.fit(table, sample, every, score.root_ess, len(every))
         return Structure(fit.columns, fit.parent_ptr, fit.parents, fit.hosts)
 
     def start(self, train: Rows, sizes: IntArray) -> State:
