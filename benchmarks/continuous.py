@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _results import REFERENCE, RESULTS, append, latest, load, markdown, publish, warm_up
+from _results import REFERENCE, RESULTS, latest, load, markdown, open_csv, publish, warm_up
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 from bayescut.estimators import ContinuousMixture
 
@@ -74,7 +74,8 @@ def run(
                 total_test = np.logaddexp(total_test, test)
                 row["test_ll"] = f"{test.mean():.4f}"
                 row["average_test_ll"] = f"{total_test.mean() - np.log(member + 1):.4f}"
-            append(path, FIELDS, row)
+            with open_csv(path, FIELDS, "dataset", "member", "settings") as store:
+                store.append({key: str(value) for key, value in row.items()})
             print(f"{name}, member {member}: {row['valid_ll']} in {cpu:.0f} s of a processor")
 
 

@@ -11,6 +11,7 @@ the best of several runs, and the spread of the ratio over the turns.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-FIELDS = ["model", "query", "rows", "before_us", "now_us", "ratio", "lowest", "highest", "apart"]
+FIELDS = ["model", "query", "before_us", "now_us", "ratio", "lowest", "highest", "apart"]
 
 
 def workloads(quick: bool) -> dict[str, dict[str, Any]]:
@@ -145,7 +146,7 @@ def run(source: Path, folder: Path, quick: bool) -> tuple[dict[str, float], dict
     return times, answers
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--before", type=Path, help="the other checkout")
@@ -153,7 +154,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     if args.worker:
         worker(args.worker, args.quick)
         return
@@ -191,7 +192,6 @@ def main() -> None:
                 {
                     "model": model,
                     "query": query,
-                    "rows": "",
                     "before_us": f"{old:.2f}",
                     "now_us": f"{new:.2f}",
                     "ratio": f"{old / new:.2f}",
@@ -203,12 +203,8 @@ def main() -> None:
             print("{model:28s} {query:30s} {before_us:>10s} {now_us:>10s} {ratio:>7s} "
                   "({lowest} to {highest})".format(**lines[-1]))  # fmt: skip
     if args.results:
-        import csv
-
         with args.results.open("w", newline="") as stream:
-            writer = csv.DictWriter(
-                stream, [f for f in FIELDS if f != "rows"], extrasaction="ignore"
-            )
+            writer = csv.DictWriter(stream, FIELDS)
             writer.writeheader()
             writer.writerows(lines)
 
