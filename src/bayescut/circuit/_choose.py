@@ -12,6 +12,7 @@ import numpy as np
 from bayescut._kernels import inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._evaluate import weigh_branch
+from bayescut.circuit._exp import exp
 from bayescut.circuit._kinds import DECISION, INDICATOR, PRODUCT, RESTRICTED
 from bayescut.circuit._plan import (
     EDGE_STATE,
@@ -26,6 +27,25 @@ from bayescut.circuit._route import list_rows
 from bayescut.circuit.evidence import Block
 from bayescut.circuit.inputs._scratch import Marks, draw
 from bayescut.data.bits import popcount, trailing_zeros
+
+
+@inner
+def _draw_edges(
+    log_weight: FloatArray, begin: int, n: int, which: IntArray, rest: FloatArray, chosen: IntArray
+) -> None:
+    """Choose edges by their weights alone."""
+    until = np.empty(len(log_weight))
+    total = 0.0
+    last = 0
+    for k in range(len(log_weight)):
+        total += np.exp(log_weight[k])
+        until[k] = total
+        if log_weight[k] > -np.inf:
+            last = k
+    for i in range(n):
+        # The first edge beyond the draw; rounding may leave the sum of all just below it.
+        k = np.searchsorted(until, rest[which[i]], side="right")
+        chosen[which[i]] = begin + min(k, last)
 
 
 @inner
@@ -64,19 +84,14 @@ def _take_edges(
         rest[which[i]] = -np.inf
         if not maximise:
             rest[which[i]] = draw(ws.random, which[i])
+    if blank:
+        _draw_edges(plan.log_weight[begin:end], begin, n, which, rest, chosen)
+        end = begin
     for e in range(begin, end):
         weight = plan.log_weight[e]
         if weight == -np.inf:
             continue
         below = plan.child[e]
-        if blank:
-            p = np.exp(weight)
-            for i in range(n):
-                r = which[i]
-                if rest[r] >= 0.0:
-                    chosen[r] = e
-                    rest[r] -= p
-            continue
         j = start[below]
         for w in range(need.shape[1]):
             bits = need[below, w]
@@ -98,7 +113,7 @@ def _take_edges(
                             rest[r] = term
                             chosen[r] = e
                     elif rest[r] >= 0.0 and term > -np.inf:
-                        p = np.exp(term - value[slot[r]])
+                        p = exp(term - value[slot[r]])
                         if p > 0.0:
                             chosen[r] = e
                             rest[r] -= p

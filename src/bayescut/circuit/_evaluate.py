@@ -11,6 +11,7 @@ import numpy as np
 
 from bayescut._kernels import inner, kernel
 from bayescut._typing import FloatArray, IntArray
+from bayescut.circuit._exp import exp
 from bayescut.circuit._kinds import DECISION, INDICATOR, PRODUCT, RESTRICTED
 from bayescut.circuit._plan import (
     EDGE_STATE,
@@ -40,25 +41,10 @@ def weigh_branch(plan: Nodes, block: Block, node: int, e: int, r: int) -> float:
 
 
 @inner
-def log_sum_step(top: FloatArray, total: FloatArray, i: int, term: float, maximise: bool) -> None:
-    """Add exp(term) to exp(top[i]) · total[i]; or keep the larger."""
-    if term == -np.inf:
-        return
-    if term > top[i]:
-        if not maximise and top[i] > -np.inf:
-            total[i] = total[i] * np.exp(top[i] - term) + 1.0
-        else:
-            total[i] = 1.0
-        top[i] = term
-    elif not maximise:
-        total[i] += np.exp(term - top[i])
-
-
-@inner
 def log_sum_end(
     top: FloatArray, total: FloatArray, n: int, maximise: bool, out: FloatArray
 ) -> None:
-    """Write the logs of what `log_sum_step` has added up."""
+    """Write the logs of sums, given the largest terms and the sums relative to these."""
     for i in range(n):
         out[i] = top[i]
         if not maximise and total[i] != 1.0 and top[i] > -np.inf:
@@ -93,33 +79,42 @@ def _sum(
     for i in range(n):
         top[i], total[i] = -np.inf, 0.0
         slot[which[i]] = i
-    for e in range(plan.node[node, EDGES], plan.node[node, EDGES_END]):
-        weight = plan.log_weight[e]
-        if weight == -np.inf:
-            continue
-        below = plan.child[e]
-        first = start[below]
-        if not is_decision and same_rows(need, node, below):
-            for i in range(n):
-                log_sum_step(top, total, i, weight + value[first + i], maximise)
-            continue
-        # The child's rows in order; those that come from this node are added.
-        j = first
-        for w in range(need.shape[1]):
-            bits = need[below, w]
-            mine = need[node, w]
-            if is_decision:
-                mine &= block.possible[plan.edge[e, EDGE_TEST], w]
-            while bits:
-                lowest = bits & (~bits + np.uint64(1))
-                if mine & lowest:
-                    r = 64 * w + np.int64(trailing_zeros(bits))
-                    term = weight + value[j]
-                    if weighted:
-                        term += weigh_branch(plan, block, node, e, r)
-                    log_sum_step(top, total, slot[r], term, maximise)
-                bits ^= lowest
-                j += 1
+    # First the largest term of every row, then the sum relative to it.
+    for adding in range(1 if maximise else 2):
+        for e in range(plan.node[node, EDGES], plan.node[node, EDGES_END]):
+            weight = plan.log_weight[e]
+            if weight == -np.inf:
+                continue
+            below = plan.child[e]
+            j = start[below]
+            if not is_decision and same_rows(need, node, below):
+                if adding:
+                    for i in range(n):
+                        total[i] += exp(weight + value[j + i] - top[i])
+                else:
+                    for i in range(n):
+                        top[i] = max(top[i], weight + value[j + i])
+                continue
+            # The child's rows in order; those that come from this node are added.
+            for w in range(need.shape[1]):
+                bits = need[below, w]
+                mine = need[node, w]
+                if is_decision:
+                    mine &= block.possible[plan.edge[e, EDGE_TEST], w]
+                while bits:
+                    lowest = bits & (~bits + np.uint64(1))
+                    if mine & lowest:
+                        r = 64 * w + np.int64(trailing_zeros(bits))
+                        i = slot[r]
+                        term = weight + value[j]
+                        if weighted:
+                            term += weigh_branch(plan, block, node, e, r)
+                        if adding:
+                            total[i] += exp(term - top[i])
+                        else:
+                            top[i] = max(top[i], term)
+                    bits ^= lowest
+                    j += 1
     log_sum_end(top, total, n, maximise, value[start[node] :])
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from bayescut._kernels import inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit._evaluate import log_sum_end, log_sum_step
+from bayescut.circuit._evaluate import log_sum_end
+from bayescut.circuit._exp import exp
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, SUM
 from bayescut.circuit._plan import (
     KIND,
@@ -242,5 +243,10 @@ def sum_rows(log_weight: FloatArray, terms: FloatArray, maximise: bool, out: Flo
     for k in range(len(terms)):
         if log_weight[k] > -np.inf:
             for r in range(n):
-                log_sum_step(top, total, r, log_weight[k] + terms[k, r], maximise)
+                top[r] = max(top[r], log_weight[k] + terms[k, r])
+    if not maximise:
+        for k in range(len(terms)):
+            if log_weight[k] > -np.inf:
+                for r in range(n):
+                    total[r] += exp(log_weight[k] + terms[k, r] - top[r])
     log_sum_end(top, total, n, maximise, out)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 1024
 _STATE_CELLS = 1 << 18  # 0.5 MB of states
 _NODE_VALUES = 1 << 22  # 32 MB of values, if every node is needed by every row
-_POSTERIORS = 1 << 18  # 2 MB
+_POSTERIORS = 1 << 16  # 0.5 MB
 # Starting a thread takes as long as this many visits of a family.
 _MIN_VISITS = 200_000
 

@@ -11,6 +11,7 @@ import numpy as np
 from bayescut._kernels import inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._evaluate import same_rows, weigh_branch
+from bayescut.circuit._exp import exp
 from bayescut.circuit._kinds import DECISION, INDICATOR, PRODUCT, RESTRICTED
 from bayescut.circuit._plan import (
     EDGE_STATE,
@@ -79,7 +80,7 @@ def _hand_down(
             for i in range(n):
                 share = flow[own + i]
                 if share > 0.0 and kind != PRODUCT:
-                    part = np.exp(weight + value[j + i] - value[own + i])
+                    part = exp(weight + value[j + i] - value[own + i])
                     share *= part if part > NO_SHARE else 0.0
                 flow[j + i] += share
                 sum_of_edge += share
@@ -99,7 +100,7 @@ def _hand_down(
                             term = weight + value[j]
                             if weighted:
                                 term += weigh_branch(plan, block, node, e, r)
-                            part = np.exp(term - value[at])
+                            part = exp(term - value[at])
                             share *= part if part > NO_SHARE else 0.0
                         flow[j] += share
                         sum_of_edge += share

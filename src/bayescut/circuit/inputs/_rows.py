@@ -24,6 +24,8 @@ from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
     CELLS,
     HOST,
+    LANE,
+    N_LANES,
     NONE,
     PARENT_STATES,
     PARENT_VAR,
@@ -83,23 +85,27 @@ def _weigh(
     n = len(which)
     v = family[f, VAR]
     n_states = np.uint64(family[f, STATES])
-    others = 0
     for r in range(n):
-        state[r] = states[which[r], v]
-        others += state[r] == RESTRICTED
+        state[r] = states[np.uint64(which[r]), v]
     if family[f, VIEW] == NONE:
         for s in range(n_states):
             possible = possibles[s]
             wanted = np.uint16(s)
             for r in range(n):
                 possible[r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
-        if others == 0:
-            return
+        weights = block.weights
+        if weights.shape[1] > 0:
+            column = np.uint64(plan.variable[v, VAR_OFFSET])
+            for r in range(n):
+                if state[r] == RESTRICTED:
+                    row = which[r] if len(weights) > 1 else 0
+                    for s in range(n_states):
+                        possibles[s, r] = weights[row, column + s]
+        return
     for r in range(n):
-        if family[f, VIEW] != NONE or state[r] == RESTRICTED:
-            weigh_states(plan, block, which[r], family, f, maximise, weight)
-            for s in range(n_states):
-                possibles[s, r] = weight[s]
+        weigh_states(plan, block, which[r], family, f, maximise, weight)
+        for s in range(n_states):
+            possibles[s, r] = weight[s]
 
 
 @inner
@@ -170,7 +176,8 @@ def rows_up(
     The messages are left in the scratch memory.
     """
     family, parent, up = leaf_arrays(plan, node)
-    linear = plan.linear[plan.node[node, TABLE] :]
+    linear = plan.linear[plan.node[node, TABLE] + plan.node[node, LANE] :]
+    lanes = np.uint64(plan.node[node, N_LANES])
     n = len(which)
     links, message, possibles = ws.links, ws.message, ws.possible
     term, product, logs = ws.number[TERM], ws.number[PRODUCT_SO_FAR], ws.number[LOGS]
@@ -194,7 +201,7 @@ def rows_up(
             for r in range(n):
                 total[r] = 0.0
             for s in range(n_states):
-                p = linear[start + base + s]
+                p = linear[(start + base + s) * lanes]
                 possible = possibles[s]
                 for r in range(n):
                     term[r] = p * possible[r]
@@ -239,6 +246,93 @@ def rows_up(
             host = family[f, HOST]
             links[f, LINK] = links[host, HEAD]
             links[host, HEAD] = f
+    for r in range(n):
+        out[r] = logs[r] + np.log(product[r])
+
+
+@inner
+def tree_up(
+    plan: Leaves,
+    ws: RowLanes,
+    block: Block,
+    node: int,
+    which: IntArray,
+    maximise: bool,
+    weight: FloatArray,
+    out: FloatArray,
+) -> None:
+    """`rows_up` of a tree of binary variables.
+
+    What a variable receives depends on its own state only, so its messages are gathered once for
+    both states of its parent, and both are sent in one loop: 1.7 ns per row and variable instead
+    of 3.5.
+    """
+    family, parent, up = leaf_arrays(plan, node)
+    linear = plan.linear[plan.node[node, TABLE] + plan.node[node, LANE] :]
+    lanes = np.uint64(plan.node[node, N_LANES])
+    n = len(which)
+    links, message, belief = ws.links, ws.message, ws.possible
+    product, logs = ws.number[PRODUCT_SO_FAR], ws.number[LOGS]
+    for f in range(len(family)):
+        links[f, HEAD] = NONE
+    for r in range(n):
+        product[r] = 1.0
+        logs[r] = 0.0
+    for f in range(len(family) - 1, -1, -1):
+        start = np.uint64(family[f, START])
+        _weigh(plan, ws, block, family, f, which, maximise, weight)
+        off, on = belief[0], belief[1]
+        g = links[f, HEAD]
+        while g != NONE:
+            from_off, from_on = message[up[family[g, UP]]], message[up[family[g, UP] + 1]]
+            for r in range(n):
+                off[r] *= from_off[r]
+                on[r] *= from_on[r]
+            g = links[g, LINK]
+        a0, a1 = linear[start * lanes], linear[(start + 1) * lanes]
+        n_small = 0
+        if family[f, PARENTS] == family[f, PARENTS_END]:
+            for r in range(n):
+                x, y = a0 * off[r], a1 * on[r]
+                product[r] *= max(x, y) if maximise else x + y
+                n_small += product[r] < SMALL
+            if n_small > 0:
+                for r in range(n):
+                    # The messages of one root alone may have been too small to add up.
+                    x, y = a0 * off[r], a1 * on[r]
+                    if max(x, y) < TINY:
+                        logs[r] = np.nan
+                    elif product[r] < SMALL:
+                        logs[r] += np.log(product[r])
+                        product[r] = 1.0
+            continue
+        b0, b1 = linear[(start + 2) * lanes], linear[(start + 3) * lanes]
+        to_a, to_b = message[start], message[start + 2]
+        if maximise:
+            for r in range(n):
+                to_a[r] = max(a0 * off[r], a1 * on[r])
+                to_b[r] = max(b0 * off[r], b1 * on[r])
+                n_small += min(to_a[r], to_b[r]) < SMALL
+        else:
+            for r in range(n):
+                to_a[r] = a0 * off[r] + a1 * on[r]
+                to_b[r] = b0 * off[r] + b1 * on[r]
+                n_small += min(to_a[r], to_b[r]) < SMALL
+        if n_small > 0:
+            _scale(
+                plan,
+                message[start : start + 4],
+                logs,
+                parent,
+                family[f, PARENTS],
+                family[f, PARENTS_END],
+                2,
+                block.states,
+                which,
+            )
+        host = family[f, HOST]
+        links[f, LINK] = links[host, HEAD]
+        links[host, HEAD] = f
     for r in range(n):
         out[r] = logs[r] + np.log(product[r])
 
@@ -288,7 +382,8 @@ def rows_posterior(
     :func:`rows_up` has left the messages of the same rows.
     """
     family, parent, up = leaf_arrays(plan, node)
-    linear = plan.linear[plan.node[node, TABLE] :]
+    linear = plan.linear[plan.node[node, TABLE] + plan.node[node, LANE] :]
+    lanes = np.uint64(plan.node[node, N_LANES])
     n = len(which)
     links, message, possibles = ws.links, ws.message, ws.possible
     joint, sums = ws.joint, ws.sums
@@ -323,7 +418,7 @@ def rows_posterior(
             for r in range(n):
                 total[r] = 0.0
             for s in range(n_states):
-                p = linear[start + base + s]
+                p = linear[(start + base + s) * lanes]
                 possible = possibles[s]
                 term = joint[start + base + s]
                 for r in range(n):
@@ -379,7 +474,8 @@ def tree_posterior(
     of its host: 6 ns per row and variable instead of 13 (a tree of 908).
     """
     family, _, up = leaf_arrays(plan, node)
-    linear = plan.linear[plan.node[node, TABLE] :]
+    linear = plan.linear[plan.node[node, TABLE] + plan.node[node, LANE] :]
+    lanes = np.uint64(plan.node[node, N_LANES])
     n = len(which)
     links, message, belief, state = ws.links, ws.message, ws.possible, ws.state
     posterior, table_flow = sinks.posterior, sinks.tables
@@ -397,7 +493,7 @@ def tree_posterior(
                 belief[1, r] *= message[on, r]
             g = links[g, LINK]
         # The host has read the messages of this family: its posterior takes their place.
-        a0, a1 = linear[start], linear[start + 1]
+        a0, a1 = linear[start * lanes], linear[(start + 1) * lanes]
         one = start + 1
         if family[f, PARENTS] == family[f, PARENTS_END]:
             for r in range(n):
@@ -410,7 +506,7 @@ def tree_posterior(
             h = family[f, HOST]
             host = np.uint64(family[h, START])
             host_one = host + (1 if family[h, PARENTS] == family[h, PARENTS_END] else 2)
-            b0, b1 = linear[start + 2], linear[start + 3]
+            b0, b1 = linear[(start + 2) * lanes], linear[(start + 3) * lanes]
             for r in range(n):
                 above_a[r], above_b[r] = message[host, r], message[host_one, r]
             for r in range(n):
@@ -461,7 +557,8 @@ def rows_fill(
     :func:`rows_up` has left the messages of the same rows; those with ``done`` NaN are left alone.
     """
     family, parent, up = leaf_arrays(plan, node)
-    linear = plan.linear[plan.node[node, TABLE] :]
+    linear = plan.linear[plan.node[node, TABLE] + plan.node[node, LANE] :]
+    lanes = np.uint64(plan.node[node, N_LANES])
     links, message, possibles = ws.links, ws.message, ws.possible
     states, state = block.states, ws.state
     viewed = plan.node[node, VIEWED] != 0
@@ -484,7 +581,7 @@ def rows_fill(
                     base += np.uint64(states[r, parent[j, PARENT_VAR]]) * parent[j, STRIDE]
             total = 0.0
             for s in range(n_states):
-                x = linear[start + base + s] * possibles[s, i]
+                x = linear[(start + base + s) * lanes] * possibles[s, i]
                 g = head
                 while g != NONE:
                     x *= message[up[family[g, UP] + base + s], i]

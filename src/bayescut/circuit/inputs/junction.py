@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import JUNCTION, RESTRICTED
 from bayescut.circuit._plan import (
     CELLS,
     DENSE,
+    FIRST,
     LANE,
+    LAST,
     N_LANES,
     NONE,
     TABLE,
@@ -40,7 +42,13 @@ from bayescut.circuit.inputs._families import (
 )
 from bayescut.circuit.inputs._hooks import InputKind, Routed
 from bayescut.circuit.inputs._logs import logs_fill, logs_posterior, logs_up
-from bayescut.circuit.inputs._rows import rows_fill, rows_posterior, rows_up, tree_posterior
+from bayescut.circuit.inputs._rows import (
+    rows_fill,
+    rows_posterior,
+    rows_up,
+    tree_posterior,
+    tree_up,
+)
 from bayescut.circuit.inputs._scratch import (
     FLOW,
     FOUND,
@@ -66,6 +74,9 @@ if TYPE_CHECKING:
 
 # A leaf by itself costs as much as so many lanes of a stack.
 SPARSE = 6
+# With more unknown variables than one in so many, the leaves of a stack are faster one by one, many
+# rows at a time: half of 69 missing, 0.14 against 0.44 µs for a row and leaf.
+FEW = 8
 
 
 class Junction(InputKind):
@@ -134,8 +145,7 @@ class Junction(InputKind):
         blank: bool,
     ) -> None:
         """See `InputKind.fill`."""
-        node = plan.leaves.node
-        in_rows = (node[nodes, N_LANES] == 1) & (node[nodes, DENSE] != 0)
+        in_rows = plan.leaves.node[nodes, DENSE] != 0
         alone, stacked = nodes[in_rows], nodes[~in_rows]
         n_hard = 0
         if len(alone):
@@ -156,11 +166,20 @@ class Junction(InputKind):
 
 
 def _sort(plan: Plan, nodes: IntArray) -> tuple[IntArray, IntArray]:
-    """Leaves that are evaluated many rows at a time, and the first leaf of each stack."""
+    """Leaves whose rows may be evaluated many at a time, and the first leaf of each stack."""
     node = plan.leaves.node
-    in_rows = (node[nodes, N_LANES] == 1) & (node[nodes, DENSE] != 0)
-    first = ~in_rows & (node[nodes, LANE] == 0)
-    return nodes[in_rows], nodes[first]
+    in_rows = node[nodes, DENSE] != 0
+    in_stack = (node[nodes, N_LANES] > 1) | ~in_rows
+    return nodes[in_rows], nodes[in_stack & (node[nodes, LANE] == 0)]
+
+
+@inner
+def _by_leaf(plan: Leaves, node: int, unknown: int) -> bool:
+    """Whether a row with so many unknown variables is evaluated with the leaves side by side."""
+    if plan.node[node, DENSE] == 0:
+        return True
+    n_families = plan.node[node, LAST] - plan.node[node, FIRST]
+    return plan.node[node, N_LANES] > 1 and FEW * unknown <= n_families
 
 
 @kernel
@@ -188,6 +207,8 @@ def _leaf_values(
         front, back = 0, len(rows)
         for i in range(n):
             r = marks.which[i]
+            if _by_leaf(plan, node, block.unknown[r]):
+                continue
             if block.unknown[r] == 0:
                 rows[front], places[front] = r, own + i
                 front += 1
@@ -195,7 +216,7 @@ def _leaf_values(
                 back -= 1
                 rows[back], places[back] = r, own + i
         family, parent, _ = leaf_arrays(plan, node)
-        table = plan.table[plan.node[node, TABLE] :]
+        table = plan.table[plan.node[node, TABLE] :]  # stacks have no complete rows here
         i = 0
         if plan.node[node, VIEWED] == 0:
             while i + 4 <= front:
@@ -214,7 +235,11 @@ def _leaf_values(
             i += 1
         for first in range(back, len(rows), LANES):
             n = min(LANES, len(rows) - first)
-            rows_up(plan, ws, block, node, rows[first : first + n], maximise, weight, found[:n])
+            some = rows[first : first + n]
+            if plan.node[node, TREE]:
+                tree_up(plan, ws, block, node, some, maximise, weight, found[:n])
+            else:
+                rows_up(plan, ws, block, node, some, maximise, weight, found[:n])
             for i in range(n):
                 value[places[first + i]] = found[i]
                 n_hard += np.isnan(found[i])
@@ -241,6 +266,8 @@ def _stack_values(
         n = len(leaves)
         for i in range(list_rows(need[node], marks.which)):
             r = marks.which[i]
+            if not _by_leaf(plan, node, block.unknown[r]):
+                continue
             if block.unknown[r] == 0:
                 stack_look_up(plan, block.states[r], node, 0, n, found)
             else:
@@ -295,7 +322,7 @@ def _leaf_posteriors(
         n_used = 0
         for i in range(list_rows(need[node], marks.which)):
             r = marks.which[i]
-            if flow[start[node] + i] == 0.0:
+            if flow[start[node] + i] == 0.0 or _by_leaf(plan, node, block.unknown[r]):
                 continue
             if block.unknown[r] > 0:
                 rows[n_used], places[n_used] = r, start[node] + i
@@ -306,7 +333,10 @@ def _leaf_posteriors(
         for first in range(0, n_used, LANES):
             n = min(LANES, n_used - first)
             some = rows[first : first + n]
-            rows_up(plan, ws, block, node, some, False, weight, found[:n])
+            if plan.node[node, TREE]:
+                tree_up(plan, ws, block, node, some, False, weight, found[:n])
+            else:
+                rows_up(plan, ws, block, node, some, False, weight, found[:n])
             for i in range(n):
                 share[i] = flow[places[first + i]]
                 if np.isnan(found[i]):
@@ -342,6 +372,8 @@ def _stack_posteriors(
         n = len(leaves)
         for i in range(list_rows(need[node], marks.which)):
             r = marks.which[i]
+            if not _by_leaf(plan, node, block.unknown[r]):
+                continue
             if not want_flow and block.unknown[r] == 0:
                 continue
             n_used = 0
@@ -426,7 +458,9 @@ def _leaf_fill(
         for first in range(0, n_used, LANES):
             n = min(LANES, n_used - first)
             some = rows[first : first + n]
-            if not blank:
+            if not blank and plan.node[node, TREE]:
+                tree_up(plan, ws, block, node, some, maximise, marks.weight, found[:n])
+            elif not blank:
                 rows_up(plan, ws, block, node, some, maximise, marks.weight, found[:n])
             for i in range(n):
                 n_hard += np.isnan(found[i])
