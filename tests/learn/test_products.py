@@ -73,7 +73,7 @@ def test_the_score_is_that_of_the_circuit(prior):
                 cost += math.log(node.n_choices)
             elif node.leaf is not None:
                 cost += math.log(node.n_choices) * len(node.leaf.parents)
-    expected = bayes_score(circuit, X, ess=1.0, spread=False) - cost
+    expected = bayes_score(circuit, X, ess=1.0, divide=False) - cost
     assert root.total_score() == pytest.approx(expected, rel=1e-10)
 
 

@@ -34,20 +34,20 @@ def rows(n, seed=0):
     return rng.integers(0, [2, 2, 3, 2], size=(n, 4)).astype(np.uint8)
 
 
-@pytest.mark.parametrize("spread", [True, False])
-def test_the_score_is_the_product_of_sequential_predictions(spread):
+@pytest.mark.parametrize("divide", [True, False])
+def test_the_score_is_the_product_of_sequential_predictions(divide):
     circuit, X = hand_made(), rows(25)
     total = 0.0
     for i in range(len(X)):
-        model = refit(circuit, X[:i], ess=1.3, spread=spread) if i else None
+        model = refit(circuit, X[:i], ess=1.3, divide=divide) if i else None
         if model is None:
             empty = np.empty((0, 4), dtype=np.uint8)
-            model = refit(circuit, empty, ess=1.3, spread=spread)
+            model = refit(circuit, empty, ess=1.3, divide=divide)
         total += model.log_likelihood(X[i : i + 1])[0]
-    found = bayes_score(circuit, X, ess=1.3, spread=spread)
+    found = bayes_score(circuit, X, ess=1.3, divide=divide)
     assert found == pytest.approx(total, rel=1e-10)
     order = np.random.default_rng(1).permutation(len(X))
-    assert bayes_score(circuit, X[order], ess=1.3, spread=spread) == pytest.approx(found)
+    assert bayes_score(circuit, X[order], ess=1.3, divide=divide) == pytest.approx(found)
 
 
 def test_the_score_agrees_with_numerical_integration():
@@ -109,7 +109,7 @@ def test_learned_structures_score_what_the_learner_says():
     same = refit(bd.circuit_, X, ess=0.1)
     np.testing.assert_allclose(same.log_likelihood(X), bd.score_samples(X), rtol=1e-10)
     network = CutsetNetwork().fit(X)
-    found = bayes_score(network.circuit_, X, ess=1.0, spread=False)
+    found = bayes_score(network.circuit_, X, ess=1.0, divide=False)
     assert network.structure_score_ < found  # the structure's cost has been charged
 
 
@@ -213,7 +213,7 @@ def test_weights_and_own_pseudo_counts():
     )
     assert bic_score(circuit, X, sample_weight=weights) == pytest.approx(bic_score(circuit, twice))
     same = bayes_score(circuit, X, node_ess=np.full(circuit.n_nodes, 2.0))
-    assert same == pytest.approx(bayes_score(circuit, X, ess=2.0, spread=False))
+    assert same == pytest.approx(bayes_score(circuit, X, ess=2.0, divide=False))
     worlds = np.array(list(itertools.product(range(2), range(2), range(3), range(2))))
     fitted = refit(circuit, X)
     assert np.exp(fitted.log_likelihood(worlds)).sum() == pytest.approx(1.0)

@@ -79,7 +79,7 @@ def bayes_score(
     X: Any,
     *,
     ess: float = 1.0,
-    spread: bool = True,
+    divide: bool = True,
     node_ess: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     gaussian_prior: NormalGamma | None = None,
@@ -99,7 +99,7 @@ def bayes_score(
     ess : float
         Equivalent sample size. A sum with k edges has pseudo-counts e / k, a family of a junction
         tree e over all its cells.
-    spread : bool
+    divide : bool
         BDeu: the root has all of ``ess``, a sum divides it evenly among its edges, a product hands
         it on whole, and a shared node has the sum of what reaches it. ``False``: every node has
         all of it.
@@ -129,12 +129,12 @@ def bayes_score(
     >>> round(bayes_score(coin, [[0], [1], [1]], ess=2.0), 6)  # 1! 2! / 4!
     -2.484907
     """
-    score = BayesDirichlet(ess, spread)
+    score = BayesDirichlet(ess, divide)
     rows = read_evidence(circuit, X)
     counts = _counts(circuit, rows, sample_weight, n_jobs)
     if counts is None:
         return -math.inf
-    e = _node_ess(circuit, score.root_ess, spread, node_ess)
+    e = _node_ess(circuit, score.root_ess, divide, node_ess)
     total = 0.0
     for block in _tables(circuit, counts, e, e):
         a = block.pseudo
@@ -204,7 +204,7 @@ def refit(
     X: Any,
     *,
     ess: float = 1.0,
-    spread: bool = True,
+    divide: bool = True,
     node_ess: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     gaussian_prior: NormalGamma | None = None,
@@ -218,7 +218,7 @@ def refit(
 
     Parameters
     ----------
-    circuit, X, ess, spread, node_ess, sample_weight, gaussian_prior, n_jobs
+    circuit, X, ess, divide, node_ess, sample_weight, gaussian_prior, n_jobs
         See `bayes_score`.
 
     Examples
@@ -228,11 +228,11 @@ def refit(
     >>> np.exp(refit(coin, [[1], [1], [1]], ess=1.0).param)
     array([0.125, 0.875])
     """
-    BayesDirichlet(ess, spread)
+    BayesDirichlet(ess, divide)
     counts = _counts(circuit, read_evidence(circuit, X), sample_weight, n_jobs)
     if counts is None:
         raise DataError("The structure gives some row probability zero: it cannot be fitted to it.")
-    e = _node_ess(circuit, ess, spread, node_ess)
+    e = _node_ess(circuit, ess, divide, node_ess)
     changed: dict[str, Any] = {
         "log_weight": circuit.log_weight.copy(),
         "fam_table": circuit.fam_table.copy(),
@@ -298,14 +298,14 @@ def _tables(
     ]
 
 
-def _node_ess(circuit: Circuit, ess: float, spread: bool, node_ess: ArrayLike | None) -> FloatArray:
+def _node_ess(circuit: Circuit, ess: float, divide: bool, node_ess: ArrayLike | None) -> FloatArray:
     """Equivalent sample size of every node."""
     if node_ess is not None:
         given = np.asarray(node_ess, dtype=np.float64)
         if given.shape != (circuit.n_nodes,) or not np.all((given > 0) & np.isfinite(given)):
             raise ValueError(f"node_ess must hold {circuit.n_nodes} numbers greater than 0")
         return given
-    if not spread:
+    if not divide:
         return np.full(circuit.n_nodes, float(ess))
     e = np.zeros(circuit.n_nodes)
     e[circuit.root] = ess
