@@ -44,6 +44,7 @@ ESTIMATORS: dict[str, str] = {
     "CutsetNetwork": "bayescut.estimators",
     "DCSN": "bayescut.estimators",
     "EMCNetBD": "bayescut.estimators",
+    "LearnSPN": "bayescut.estimators",
     "XCNet": "bayescut.estimators",
 }
 

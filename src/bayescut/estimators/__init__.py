@@ -4,6 +4,7 @@ from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
 from bayescut.estimators._ensemble import CutsetEnsemble
 from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
 from bayescut.estimators._rivals import DCSN, CNet, XCNet
+from bayescut.estimators._spn import LearnSPN
 
 __all__ = [
     "DCSN",
@@ -14,5 +15,6 @@ __all__ = [
     "CutsetMixture",
     "CutsetNetwork",
     "EMCNetBD",
+    "LearnSPN",
     "XCNet",
 ]
