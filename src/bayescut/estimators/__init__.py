@@ -2,12 +2,15 @@
 
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
 from bayescut.estimators._ensemble import CutsetEnsemble
+from bayescut.estimators._indirect import IDSPN
 from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
 from bayescut.estimators._rivals import DCSN, CNet, XCNet
 from bayescut.estimators._spn import LearnSPN
+from bayescut.estimators._strudel import Strudel
 
 __all__ = [
     "DCSN",
+    "IDSPN",
     "CNet",
     "CNetBD",
     "CNetBIC",
@@ -16,5 +19,6 @@ __all__ = [
     "CutsetNetwork",
     "EMCNetBD",
     "LearnSPN",
+    "Strudel",
     "XCNet",
 ]

@@ -4,9 +4,9 @@ A row joins the cluster under which it is most probable,
 
 .. math:: \arg\max_c \sum_j \ln \frac{n_{cj}(x_j) + s}{n_c + K_j s}, \qquad s = 0.1,
 
-the row itself taken out, or opens a new one if that is at most a price. Counts of a cluster are kept
-as logarithms relative to the most frequent state of every column, so that a row costs one addition
-for each cluster and each of its *other* cells, for all clusters at once.
+the row itself taken out, or opens a new one if that is at most a price. Counts of a cluster are
+kept as logarithms relative to the most frequent state of every column, so that a row costs one
+addition for each cluster and each of its *other* cells, for all clusters at once.
 """
 
 from __future__ import annotations
