@@ -185,7 +185,8 @@ class IndirectLearner:
             if not self._pays(region, new, root, weights):
                 region.final = True
                 continue
-            region.kind, region.children, region.model = new.kind, new.children, None
+            region.kind, region.children, region.model = new.kind, new.children, new.model
+            region.final = new.final  # all columns alone: a leaf again
             kept += 1
             for leaf in region.leaves():
                 if (
