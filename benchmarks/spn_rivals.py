@@ -91,9 +91,7 @@ def make(learner: str, n_jobs: int) -> Any:
     if learner == "Strudel-bd":
         return Strudel(criterion="bd", random_state=0, n_jobs=n_jobs)
     if learner == "Strudel-mixture":
-        return Strudel(
-            max_splits=100, n_components=[1, 5, 10, 20, 40], random_state=0, n_jobs=n_jobs
-        )
+        return Strudel(n_components=[5, 10, 20, 40], random_state=0, n_jobs=n_jobs)
     return Strudel(random_state=0, n_jobs=n_jobs)
 
 

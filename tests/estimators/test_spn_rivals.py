@@ -163,6 +163,8 @@ def test_strudel_stops_on_validation_rows(X, X_valid):
     assert set(mixed.validation_scores_) == {1, 2, 4}
     best = max(mixed.validation_scores_.values())
     assert mixed.score(X_valid) == pytest.approx(best)
+    few = MODELS["Strudel-mixture"](mixture_splits=2).fit(X, X_valid=X_valid)
+    assert few.n_splits_ <= 2 and few.n_components_ == 3
 
 
 def test_idspn_settings(X, X_valid):
@@ -205,6 +207,8 @@ def test_small_and_constant_tables_are_learned(name, table):
         Strudel(patience=0),
         Strudel(criterion="aic"),
         Strudel(n_components=[]),
+        Strudel(mixture_splits=[]),
+        Strudel(mixture_splits=-1),
         Strudel(pseudocount=0),
         Strudel(max_nodes=0),
         Strudel(n_jobs=0),

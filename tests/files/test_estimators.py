@@ -61,7 +61,8 @@ def test_fitted_on_an_array(name, table, tmp_path):
     assert set(vars(back)) == set(vars(model))
     assert same_circuit(back.circuit_, model.circuit_)
     assert back.domains_ == model.domains_
-    assert repr(back.structure_score_) == repr(model.structure_score_)
+    for attribute in model._state_names:
+        assert repr(getattr(back, attribute)) == repr(getattr(model, attribute))
     rows = table.astype(float)
     rows[::2, ::2] = np.nan
     np.testing.assert_array_equal(back.score_samples(rows), model.score_samples(rows))

@@ -7,7 +7,7 @@ from tests.oracle import naive_strudel
 from bayescut import bayes_score
 from bayescut.data.domains import Domains
 from bayescut.datasets import fetch_debd
-from bayescut.learn.strudel.freeze import freeze_sketch
+from bayescut.learn.strudel.freeze import freeze_mixture, freeze_sketch
 from bayescut.learn.strudel.grow import Growth, StrudelLearner
 from bayescut.learn.strudel.mixture import run_em
 
@@ -195,6 +195,8 @@ def test_em_is_that_of_the_flows():
     ) + np.log(one.shares)[:, None]  # fmt: skip
     total = np.logaddexp.reduce(values, axis=0)
     assert one.bounds[0] == pytest.approx(total.mean())
+    mixture = freeze_mixture(growth.sketch, one.shares, one.weights, domains)
+    np.testing.assert_allclose(mixture.log_likelihood(codes), total, rtol=1e-12)
     held = np.exp(values - total)
     np.testing.assert_allclose(two.shares, held.mean(axis=1))
     for k in range(3):

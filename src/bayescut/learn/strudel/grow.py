@@ -302,7 +302,7 @@ class Growth:
 
     def replay(self, n_splits: int) -> None:
         """Go back to what the circuit was after some splits."""
-        made = self.splits
+        made = [*self.splits, *self.later]
         self.start()
         for step in made[:n_splits]:
             self.apply(step.edge, step.column)
