@@ -177,7 +177,7 @@ def test_idspn_settings(X, X_valid):
     scored = MODELS["IDSPN"](accept="score", max_iter=0).fit(X)
     assert np.exp(scored.score_samples(WORLDS)).sum() == pytest.approx(1.0)
     # EM never lowers the likelihood of the training rows by more than its prior.
-    before, after = (MODELS["IDSPN"](max_iter=k, ess=1e-3).fit(X).score(X) for k in (0, 5))
+    before, after = (MODELS["IDSPN"](max_iter=k, em_ess=1e-3).fit(X).score(X) for k in (0, 5))
     assert after > before
 
 
@@ -217,6 +217,7 @@ def test_small_and_constant_tables_are_learned(name, table):
         IDSPN(width=-1),
         IDSPN(threshold=np.nan),
         IDSPN(ess=0),
+        IDSPN(em_ess=0),
     ],
     ids=repr,
 )

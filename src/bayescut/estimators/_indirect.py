@@ -60,6 +60,9 @@ class IDSPN(HeldOutEstimator):
         Equivalent sample size of tables.
     max_iter : int, default=10
         Most steps of EM at the end; 0 for none. On validation rows the best step is kept.
+    em_ess : float, default=20.0
+        Rows that the tables before EM are worth in it (validation of plants after the best of five
+        steps: 1 row -12.755, 5 rows -12.751, 20 rows -12.747).
     validation_fraction : float, default=0.1
         Part of the rows that choose among several ``max_clusters`` if `fit` is given no
         ``X_valid``. The chosen setting is then learned again from all rows.
@@ -125,6 +128,7 @@ class IDSPN(HeldOutEstimator):
         cuts: bool = True,
         ess: float = 1.0,
         max_iter: int = 10,
+        em_ess: float = 20.0,
         validation_fraction: float = 0.1,
         random_state: Any = None,
         n_states: Any = None,
@@ -142,6 +146,7 @@ class IDSPN(HeldOutEstimator):
         self.cuts = cuts
         self.ess = ess
         self.max_iter = max_iter
+        self.em_ess = em_ess
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_states = n_states
@@ -205,6 +210,7 @@ class IDSPN(HeldOutEstimator):
         codes = np.ascontiguousarray(parts.codes[parts.rows])
         weights = None if parts.weights is None else parts.weights[parts.rows]
         sizes = np.array(domains.n_states, dtype=np.int64)
+        em_ess = check_number("em_ess", self.em_ess, strict=True)
         name = type(self).__name__
         with progress(name, learner.max_extensions + max_iter, self.verbose) as advance:
             root, mass, kept = learner.grow(codes, sizes, weights, advance)
@@ -220,7 +226,7 @@ class IDSPN(HeldOutEstimator):
 
             value = held_out(circuit)
             for step in range(1, max_iter + 1):
-                circuit = em_step(circuit, start, codes, weights, learner.ess, learner.n_jobs)
+                circuit = em_step(circuit, start, codes, weights, em_ess, learner.n_jobs)
                 advance(1)
                 now = held_out(circuit)
                 if np.isnan(now):
