@@ -181,6 +181,25 @@ def test_idspn_settings(X, X_valid):
     assert after > before
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_frames_with_a_column_of_one_label(name):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(2)
+    colour = rng.choice(["red", "green", "blue"], 120)
+    frame = pandas.DataFrame({
+        "colour": colour, "always": "yes", "warm": np.where(colour == "red", "warm", "cold"),
+        "size": rng.choice(["s", "m"], 120),
+    })  # fmt: skip
+    model = MODELS[name]().fit(frame)
+    rows = pandas.DataFrame({
+        "colour": ["red", "blue", None], "always": "yes", "warm": ["warm", "warm", "warm"],
+        "size": [None, None, None],
+    })  # fmt: skip
+    hot, odd, either = model.score_samples(rows)
+    assert hot > odd and either >= np.logaddexp(hot, odd) - 1e-9
+    assert set(model.sample(5, random_state=0)["always"]) == {"yes"}
+
+
 @pytest.mark.parametrize(
     "table",
     [np.ones((2, 3), np.uint8), np.array([[0], [1], [1]]), np.zeros((6, 3), np.uint8)],

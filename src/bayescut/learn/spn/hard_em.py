@@ -38,7 +38,7 @@ def split_rows(
     penalty : float
         Price of a cluster and column, in units of the logarithm of the number of rows.
     most : int
-        Most clusters; all numbers from 2 on are tried, twice each.
+        Most clusters; of `numbers_to_try` each is tried twice.
     seed : list of int
         Source of the first labels.
     """
@@ -47,7 +47,7 @@ def split_rows(
     bits = (codes[:, layout.bit_column] == layout.bit_state).astype(np.float64)
     price = penalty * m * np.log(max(weights.sum(), 1.0))
     best: tuple[float, IntArray] | None = None
-    for size in range(2, min(most, n) + 1):
+    for size in numbers_to_try(min(most, n)):
         for run in range(_RUNS):
             drawn = np.random.default_rng([*seed, size, run]).integers(size, size=n)
             value, labels = hard_em(bits, layout, weights, np.asarray(drawn), size)
@@ -56,6 +56,20 @@ def split_rows(
     if best is None:
         return np.zeros(n, dtype=np.int64)
     return np.unique(best[1], return_inverse=True)[1].reshape(-1)
+
+
+def numbers_to_try(most: int) -> list[int]:
+    """All numbers of clusters up to 5, as in the original, then in steps of 40 % up to the most.
+
+    Examples
+    --------
+    >>> numbers_to_try(20)
+    [2, 3, 4, 5, 7, 10, 14, 20]
+    """
+    sizes = list(range(2, min(most, 5) + 1))
+    while sizes and sizes[-1] < most:
+        sizes.append(min(most, int(np.ceil(1.4 * sizes[-1] - 1e-9))))
+    return sizes
 
 
 def hard_em(
@@ -69,7 +83,8 @@ def hard_em(
         held[labels, np.arange(n)] = weights
         whole = held.sum(axis=1)
         ones = held @ bits
-        singles = np.add.reduceat(ones, layout.ptr[:-1], axis=1) if layout.n_bits else ones
+        upto = np.concatenate([np.zeros((size, 1)), np.cumsum(ones, axis=1)], axis=1)
+        singles = upto[:, layout.ptr[1:]] - upto[:, layout.ptr[:-1]]
         zeros = np.maximum(whole[:, None] - singles, 0.0)
         total = np.log(whole[:, None] + layout.sizes * _SMOOTHING)
         base = np.log(zeros + _SMOOTHING)
