@@ -70,8 +70,8 @@ class Strudel(HeldOutEstimator):
     max_nodes : int or None, default=150000
         Circuits of so many nodes are not split any more; literals and ORs of one branch count.
     max_iter, tol : int, float, default=100, 1e-4
-        Most steps of EM; without validation rows it ends when the mean log-likelihood rises by
-        less than ``tol`` times its size, with them after five steps without a better value.
+        Most steps of EM. It ends when a step raises the mean log-likelihood by less than ``tol``
+        times its size, or, with validation rows, five steps do so for theirs.
     validation_fraction : float, default=0.1
         Part of the rows held out to decide when to stop, if `fit` is given no ``X_valid`` and the
         criterion is the likelihood.

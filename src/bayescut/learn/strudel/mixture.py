@@ -109,10 +109,11 @@ def run_em(
     max_iter : int
         Most steps.
     tol : float
-        Without validation rows, EM ends when the mean log-likelihood rises by less.
+        Part of the mean log-likelihood by which it has to rise: that of the training rows in every
+        step, or that of the validation rows, if there are any, in ``patience`` steps.
     patience : int
-        With validation rows, EM ends after this many steps without a better value on them, and the
-        best step is returned.
+        With validation rows, EM ends after this many steps in which they have not become more
+        probable by enough, and the best step is returned.
     n_jobs : int
         Threads; the result does not depend on it.
     told : callable, optional
@@ -166,7 +167,7 @@ def run_em(
         bounds: list[float] = []
         valid: list[float] = []
         best: tuple[FloatArray, FloatArray] | None = None
-        best_step = 0
+        best_step = idle_since = 0
         for step in range(max_iter + 1):
             shares = given.sum(axis=0) / given.sum()
             weights = to_weights(count(given))
@@ -179,7 +180,9 @@ def run_em(
                 told(1)
             if not valid or step == 0 or valid[-1] > valid[best_step]:
                 best, best_step = (shares, weights), step
-            if valid and step - best_step >= patience:
+            if valid and valid[-1] > valid[idle_since] + tol * abs(valid[idle_since]):
+                idle_since = step
+            if valid and step - idle_since >= patience:
                 break
             if not valid and step > 0 and bounds[-1] - bounds[-2] < tol * abs(bounds[-2]):
                 break
