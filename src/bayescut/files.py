@@ -42,6 +42,9 @@ ESTIMATORS: dict[str, str] = {
     "CutsetNetwork": "bayescut.estimators",
     "DCSN": "bayescut.estimators",
     "EMCNetBD": "bayescut.estimators",
+    "IDSPN": "bayescut.estimators",
+    "LearnSPN": "bayescut.estimators",
+    "Strudel": "bayescut.estimators",
     "XCNet": "bayescut.estimators",
 }
 

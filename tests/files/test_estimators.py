@@ -61,6 +61,8 @@ def test_fitted_on_an_array(name, table, tmp_path):
     assert set(vars(back)) == set(vars(model))
     assert same_circuit(back.circuit_, model.circuit_)
     assert back.domains_ == model.domains_
+    for attribute in model._state_names:
+        assert repr(getattr(back, attribute)) == repr(getattr(model, attribute))
     for score in {"structure_score_", "lower_bound_", "oob_score_"} & set(dir(model)):
         assert repr(getattr(back, score)) == repr(getattr(model, score))
     rows = table.astype(float)

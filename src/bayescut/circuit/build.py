@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import (
@@ -444,7 +444,7 @@ def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
     parts: dict[str, list[Any]] = {name: [] for name in ARRAYS}
     roots: list[Any] = []
     root_weights: list[Any] = []
-    n_nodes = n_families = n_views = 0
+    n_nodes = n_families = 0
     views: dict[bytes, int] = {}
     for log_weight, member in zip(log_weights, circuits, strict=True):
         arrays = dict(member.arrays())
@@ -466,15 +466,7 @@ def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
         arrays["child"] = arrays["child"] + np.int32(n_nodes)
         host = arrays["fam_host"]
         arrays["fam_host"] = np.where(host < 0, host, host + np.int32(n_families))
-        new, kept = _join_views(member, views, n_views)
-        for name in ("view", "fam_view", "fam_parent_view"):
-            arrays[name] = new[arrays[name]]
-        lengths = np.diff(member.view_ptr)
-        inside = np.repeat(kept, lengths)
-        arrays["view_local"] = member.view_local[inside]
-        arrays["view_share"] = member.view_share[inside]
-        arrays["view_ptr"] = np.concatenate([[0], np.cumsum(lengths[kept])])
-        n_views += int(kept.sum())
+        join_views(member, arrays, views)
         for name, array in arrays.items():
             parts[name].append(np.diff(array) if name.endswith("_ptr") else array)
         n_nodes += size
@@ -494,22 +486,23 @@ def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
     return Circuit(domains=circuits[0].domains, **joined)
 
 
-def _join_views(
-    member: Circuit, views: dict[bytes, int], n_views: int
-) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Number the views of a member among those of all members, each once.
+def join_views(member: Circuit, arrays: dict[str, Any], views: dict[bytes, int]) -> None:
+    """Number the views in a member's arrays among those of all members, each once.
 
-    Returns the new number of every view (and of -1, none), and which of them are new.
+    ``views`` has those known so far; the arrays keep the views that are new.
     """
     n = len(member.view_ptr) - 1
-    new = np.full(n + 1, -1, dtype=np.int32)
+    new = np.full(n + 1, -1, dtype=np.int32)  # its last entry: no view
     kept = np.zeros(n, dtype=bool)
     for u in range(n):
         begin, end = member.view_ptr[u], member.view_ptr[u + 1]
         key = member.view_local[begin:end].tobytes() + member.view_share[begin:end].tobytes()
-        if key not in views:
-            views[key] = n_views
-            n_views += 1
-            kept[u] = True
-        new[u] = views[key]
-    return new, kept
+        kept[u] = key not in views
+        new[u] = views.setdefault(key, len(views))
+    for name in ("view", "fam_view", "fam_parent_view"):
+        arrays[name] = new[arrays[name]]
+    lengths = np.diff(member.view_ptr)
+    inside = np.repeat(kept, lengths)
+    arrays["view_local"] = member.view_local[inside]
+    arrays["view_share"] = member.view_share[inside]
+    arrays["view_ptr"] = np.concatenate([[0], np.cumsum(lengths[kept])])

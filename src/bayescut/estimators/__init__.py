@@ -3,11 +3,15 @@
 from bayescut.estimators._continuous import ContinuousMixture
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
 from bayescut.estimators._ensemble import CutsetEnsemble
+from bayescut.estimators._indirect import IDSPN
 from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
 from bayescut.estimators._rivals import DCSN, CNet, XCNet
+from bayescut.estimators._spn import LearnSPN
+from bayescut.estimators._strudel import Strudel
 
 __all__ = [
     "DCSN",
+    "IDSPN",
     "CNet",
     "CNetBD",
     "CNetBIC",
@@ -16,5 +20,7 @@ __all__ = [
     "CutsetMixture",
     "CutsetNetwork",
     "EMCNetBD",
+    "LearnSPN",
+    "Strudel",
     "XCNet",
 ]
