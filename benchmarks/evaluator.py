@@ -111,7 +111,7 @@ def worker(folder: Path, quick: bool) -> None:
         circuit = Circuit(domains=Domains.of_sizes(data["n_states"]), **arrays)
         base = int(data["n_rows"])
         for query, (missing, factor) in QUERIES.items():
-            n = max(64, base * factor // (8 if quick else 1))
+            n = max(64, base * factor // (2 if quick else 1))
             rng = np.random.default_rng(1)
             rows = np.resize(data["rows"], (n, data["rows"].shape[1]))
             rows = np.ascontiguousarray(rows)

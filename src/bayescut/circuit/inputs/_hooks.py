@@ -120,6 +120,47 @@ class InputKind:
         raise PropertyError(f"The entropy of {self.name} inputs is not implemented.")
 
 
+class OneVariable(InputKind):
+    """A kind of input with one variable; a subclass says what its three kernels are.
+
+    Each treats all nodes of the kind, called as below.
+    """
+
+    kernels: tuple[Any, Any, Any]
+
+    def values(
+        self, plan: Plan, ws: Scratch, routed: Routed, nodes: IntArray, maximise: bool
+    ) -> None:
+        """See `InputKind.values`."""
+        self.kernels[0](plan.inputs, ws.marks, *routed, nodes, maximise)
+
+    def posteriors(
+        self,
+        plan: Plan,
+        ws: Scratch,
+        routed: Routed,
+        nodes: IntArray,
+        flow: FloatArray,
+        sinks: Sinks,
+    ) -> None:
+        """See `InputKind.posteriors`."""
+        block, need, start, _ = routed
+        self.kernels[1](plan.inputs, ws.marks, block, need, start, nodes, flow, sinks)
+
+    def fill(
+        self,
+        plan: Plan,
+        ws: Scratch,
+        block: Block,
+        nodes: IntArray,
+        taken: IntArray,
+        maximise: bool,
+        blank: bool,
+    ) -> None:
+        """See `InputKind.fill`."""
+        self.kernels[2](plan.inputs, ws.marks, block, nodes, taken, maximise)
+
+
 def own_param(circuit: Circuit, nodes: IntArray, at: int) -> NDArray[Any]:
     """The ``at``-th parameter of each node."""
     return circuit.param[circuit.param_ptr[nodes] + at]

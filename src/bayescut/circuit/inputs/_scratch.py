@@ -165,3 +165,14 @@ def add_moments(sums: FloatArray, flow: float, mean: float, variance: float) -> 
     step = mean - sums[1]
     sums[1] += step * (flow / sums[0])
     sums[2] += flow * (variance + step * (mean - sums[1]))
+
+
+@merged
+def add_number(
+    sinks: Sinks, node: int, r: int, v: int, flow: float, mean: float, variance: float
+) -> None:
+    """Add what row r expects of the number v of a continuous input to what is asked for."""
+    if sinks.moments.shape[1] > 0:
+        add_moments(sinks.moments[r, v], flow, mean, variance)
+    if len(sinks.statistics) > 0:
+        add_moments(sinks.statistics[node], flow, mean, variance)

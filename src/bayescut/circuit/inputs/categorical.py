@@ -17,75 +17,14 @@ from bayescut.circuit._plan import (
     VAR_OFFSET,
     VAR_STATES,
     Inputs,
-    Plan,
 )
 from bayescut.circuit._route import list_rows
 from bayescut.circuit.evidence import Block
-from bayescut.circuit.inputs._hooks import InputKind, Routed
-from bayescut.circuit.inputs._scratch import Marks, Scratch, Sinks, pick
+from bayescut.circuit.inputs._hooks import OneVariable
+from bayescut.circuit.inputs._scratch import Marks, Sinks, pick
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
-
-
-class Categorical(InputKind):
-    """Hooks of categorical inputs."""
-
-    kind = CATEGORICAL
-    dirichlet = True
-
-    def n_params(self, circuit: Circuit, nodes: IntArray) -> NDArray[Any]:
-        """See `InputKind.n_params`."""
-        view = circuit.view[nodes]
-        every = circuit.domains.n_states[circuit.var[nodes]]
-        return np.where(view < 0, every, np.append(circuit.view_states, 0)[view])
-
-    def check(self, circuit: Circuit, nodes: IntArray) -> None:
-        """See `InputKind.check`."""
-        self.refuse(_unnormalised(circuit)[nodes], nodes, "its probabilities must sum to 1.")
-
-    def n_parameters(self, circuit: Circuit, nodes: IntArray) -> int:
-        """See `InputKind.n_parameters`."""
-        return int((self.n_params(circuit, nodes) - 1).sum())
-
-    def values(
-        self, plan: Plan, ws: Scratch, routed: Routed, nodes: IntArray, maximise: bool
-    ) -> None:
-        """See `InputKind.values`."""
-        _values(plan.inputs, ws.marks, *routed, nodes, maximise)
-
-    def posteriors(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        routed: Routed,
-        nodes: IntArray,
-        flow: FloatArray,
-        sinks: Sinks,
-    ) -> None:
-        """See `InputKind.posteriors`."""
-        block, need, start, _ = routed
-        _posteriors(plan.inputs, ws.marks, block, need, start, nodes, flow, sinks)
-
-    def fill(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        block: Block,
-        nodes: IntArray,
-        taken: IntArray,
-        maximise: bool,
-        blank: bool,
-    ) -> None:
-        """See `InputKind.fill`."""
-        _fill(plan.inputs, ws.marks, block, nodes, taken, maximise)
-
-    def text(self, circuit: Circuit, node: int, name: str) -> str:
-        """See `InputKind.text`."""
-        param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
-        if len(param) > 4:
-            return name
-        return f"{name}\n" + " ".join(f"{p:.2g}" for p in np.exp(param))
 
 
 def _unnormalised(circuit: Circuit) -> NDArray[np.bool_]:
@@ -213,3 +152,32 @@ def _fill(
                 top = _log_terms(plan, ws, block, node, r, n)
                 total = _exponentials(ws.weight, n, top)
                 block.states[r, v] = pick(ws.weight, n, total, maximise, ws.random, r)
+
+
+class Categorical(OneVariable):
+    """Hooks of categorical inputs."""
+
+    kind = CATEGORICAL
+    dirichlet = True
+    kernels = _values, _posteriors, _fill
+
+    def n_params(self, circuit: Circuit, nodes: IntArray) -> NDArray[Any]:
+        """See `InputKind.n_params`."""
+        view = circuit.view[nodes]
+        every = circuit.domains.n_states[circuit.var[nodes]]
+        return np.where(view < 0, every, np.append(circuit.view_states, 0)[view])
+
+    def check(self, circuit: Circuit, nodes: IntArray) -> None:
+        """See `InputKind.check`."""
+        self.refuse(_unnormalised(circuit)[nodes], nodes, "its probabilities must sum to 1.")
+
+    def n_parameters(self, circuit: Circuit, nodes: IntArray) -> int:
+        """See `InputKind.n_parameters`."""
+        return int((self.n_params(circuit, nodes) - 1).sum())
+
+    def text(self, circuit: Circuit, node: int, name: str) -> str:
+        """See `InputKind.text`."""
+        param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+        if len(param) > 4:
+            return name
+        return f"{name}\n" + " ".join(f"{p:.2g}" for p in np.exp(param))

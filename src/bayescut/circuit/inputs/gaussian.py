@@ -11,96 +11,17 @@ from numpy.typing import NDArray
 from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import GAUSSIAN, RESTRICTED
-from bayescut.circuit._plan import NODE_VAR, PARAM, Inputs, Plan
+from bayescut.circuit._plan import NODE_VAR, PARAM, Inputs
 from bayescut.circuit._route import list_rows
 from bayescut.circuit.evidence import Block
-from bayescut.circuit.inputs._hooks import InputKind, Routed, own_param
-from bayescut.circuit.inputs._scratch import Marks, Scratch, Sinks, add_moments, draw
+from bayescut.circuit.inputs._hooks import OneVariable, own_param
+from bayescut.circuit.inputs._scratch import Marks, Sinks, add_number, draw
 from bayescut.exceptions import DataError
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
 
 HALF_LOG_TAU = 0.9189385332046727  # ln(2π) / 2
-
-
-class Gaussian(InputKind):
-    """Hooks of Gaussian inputs."""
-
-    kind = GAUSSIAN
-    continuous = True
-
-    def n_params(self, circuit: Circuit, nodes: IntArray) -> NDArray[Any]:
-        """See `InputKind.n_params`."""
-        return np.full(len(nodes), 2)
-
-    def check(self, circuit: Circuit, nodes: IntArray) -> None:
-        """See `InputKind.check`."""
-        mean, deviation = own_param(circuit, nodes, 0), own_param(circuit, nodes, 1)
-        bad = ~(np.isfinite(mean) & np.isfinite(deviation) & (deviation > 0))
-        self.refuse(bad, nodes, "it needs a finite mean and a positive, finite standard deviation.")
-
-    def values(
-        self, plan: Plan, ws: Scratch, routed: Routed, nodes: IntArray, maximise: bool
-    ) -> None:
-        """See `InputKind.values`."""
-        _values(plan.inputs, ws.marks, *routed, nodes, maximise)
-
-    def posteriors(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        routed: Routed,
-        nodes: IntArray,
-        flow: FloatArray,
-        sinks: Sinks,
-    ) -> None:
-        """See `InputKind.posteriors`."""
-        block, need, start, _ = routed
-        _posteriors(plan.inputs, ws.marks, block, need, start, nodes, flow, sinks)
-
-    def fill(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        block: Block,
-        nodes: IntArray,
-        taken: IntArray,
-        maximise: bool,
-        blank: bool,
-    ) -> None:
-        """See `InputKind.fill`."""
-        _fill(plan.inputs, ws.marks, block, nodes, taken, maximise)
-
-    def text(self, circuit: Circuit, node: int, name: str) -> str:
-        """See `InputKind.text`."""
-        mean, deviation = circuit.param[circuit.param_ptr[node] :][:2]
-        return f"{name}\nN({mean:.2g}, {deviation:.2g}²)"
-
-    def log_marginal(self, prior: Any, statistic: Any) -> float:
-        """See `InputKind.log_marginal`; the prior is a `NormalGamma`."""
-        return float(prior.log_marginal(*statistic.tolist()))
-
-    def max_log_likelihood(self, node: int, statistic: Any) -> float:
-        """See `InputKind.max_log_likelihood`."""
-        weight, _, squares = statistic.tolist()
-        if weight == 0:
-            return 0.0
-        if squares <= 0:
-            raise DataError(
-                f"Gaussian node {node} sees one value only: its likelihood has no maximum."
-            )
-        return -0.5 * weight * (math.log(2 * math.pi * squares / weight) + 1.0)
-
-    def refit(self, prior: Any, statistic: Any) -> list[float]:
-        """Posterior mean of the mean, and the root of that of the variance."""
-        after = prior.posterior(*statistic.tolist())
-        variance = after.b / (after.a - 1.0) if after.a > 1.0 else after.b / after.a
-        return [after.mean, math.sqrt(variance)]
-
-    def entropy(self, param: Any) -> float:
-        """See `InputKind.entropy`."""
-        return 0.5 * math.log(2 * math.pi * math.e) + math.log(param[1])
 
 
 @kernel
@@ -149,10 +70,7 @@ def _posteriors(
             known = block.states[r, v] < RESTRICTED
             x = block.values[r, v] if known else plan.param[at]
             variance = 0.0 if known else plan.param[at + 1] ** 2
-            if sinks.moments.shape[1] > 0:
-                add_moments(sinks.moments[r, v], flow[start[node] + i], x, variance)
-            if len(sinks.statistics) > 0:
-                add_moments(sinks.statistics[node], flow[start[node] + i], x, variance)
+            add_number(sinks, node, r, v, flow[start[node] + i], x, variance)
 
 
 @kernel
@@ -173,3 +91,51 @@ def _fill(
                 x += plan.param[at + 1] * radius * np.cos(2.0 * np.pi * draw(ws.random, r))
             block.values[r, v] = x
             block.states[r, v] = 0
+
+
+class Gaussian(OneVariable):
+    """Hooks of Gaussian inputs."""
+
+    kind = GAUSSIAN
+    continuous = True
+    kernels = _values, _posteriors, _fill
+
+    def n_params(self, circuit: Circuit, nodes: IntArray) -> NDArray[Any]:
+        """See `InputKind.n_params`."""
+        return np.full(len(nodes), 2)
+
+    def check(self, circuit: Circuit, nodes: IntArray) -> None:
+        """See `InputKind.check`."""
+        mean, deviation = own_param(circuit, nodes, 0), own_param(circuit, nodes, 1)
+        bad = ~(np.isfinite(mean) & np.isfinite(deviation) & (deviation > 0))
+        self.refuse(bad, nodes, "it needs a finite mean and a positive, finite standard deviation.")
+
+    def text(self, circuit: Circuit, node: int, name: str) -> str:
+        """See `InputKind.text`."""
+        mean, deviation = circuit.param[circuit.param_ptr[node] :][:2]
+        return f"{name}\nN({mean:.2g}, {deviation:.2g}²)"
+
+    def log_marginal(self, prior: Any, statistic: Any) -> float:
+        """See `InputKind.log_marginal`; the prior is a `NormalGamma`."""
+        return float(prior.log_marginal(*statistic.tolist()))
+
+    def max_log_likelihood(self, node: int, statistic: Any) -> float:
+        """See `InputKind.max_log_likelihood`."""
+        weight, _, squares = statistic.tolist()
+        if weight == 0:
+            return 0.0
+        if squares <= 0:
+            raise DataError(
+                f"Gaussian node {node} sees one value only: its likelihood has no maximum."
+            )
+        return -0.5 * weight * (math.log(2 * math.pi * squares / weight) + 1.0)
+
+    def refit(self, prior: Any, statistic: Any) -> list[float]:
+        """Posterior mean of the mean, and the root of that of the variance."""
+        after = prior.posterior(*statistic.tolist())
+        variance = after.b / (after.a - 1.0) if after.a > 1.0 else after.b / after.a
+        return [after.mean, math.sqrt(variance)]
+
+    def entropy(self, param: Any) -> float:
+        """See `InputKind.entropy`."""
+        return 0.5 * math.log(2 * math.pi * math.e) + math.log(param[1])

@@ -9,63 +9,14 @@ import numpy as np
 from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import INDICATOR, RESTRICTED
-from bayescut.circuit._plan import NODE_STATE, NODE_VAR, VAR_OFFSET, Inputs, Plan
+from bayescut.circuit._plan import NODE_STATE, NODE_VAR, VAR_OFFSET, Inputs
 from bayescut.circuit._route import list_rows
 from bayescut.circuit.evidence import Block
-from bayescut.circuit.inputs._hooks import InputKind, Routed
-from bayescut.circuit.inputs._scratch import Marks, Scratch, Sinks
+from bayescut.circuit.inputs._hooks import OneVariable
+from bayescut.circuit.inputs._scratch import Marks, Sinks
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
-
-
-class Indicator(InputKind):
-    """Hooks of indicators."""
-
-    kind = INDICATOR
-
-    def check(self, circuit: Circuit, nodes: IntArray) -> None:
-        """See `InputKind.check`."""
-        state = circuit.state[nodes]
-        bad = (state < 0) | (state >= circuit.domains.n_states[circuit.var[nodes]])
-        self.refuse(bad, nodes, "its state is not a state of its variable.")
-
-    def values(
-        self, plan: Plan, ws: Scratch, routed: Routed, nodes: IntArray, maximise: bool
-    ) -> None:
-        """See `InputKind.values`."""
-        _values(plan.inputs, ws.marks, *routed, nodes, maximise)
-
-    def posteriors(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        routed: Routed,
-        nodes: IntArray,
-        flow: FloatArray,
-        sinks: Sinks,
-    ) -> None:
-        """See `InputKind.posteriors`."""
-        block, need, start, _ = routed
-        _posteriors(plan.inputs, ws.marks, block, need, start, nodes, flow, sinks)
-
-    def fill(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        block: Block,
-        nodes: IntArray,
-        taken: IntArray,
-        maximise: bool,
-        blank: bool,
-    ) -> None:
-        """See `InputKind.fill`."""
-        _fill(plan.inputs, ws.marks, block, nodes, taken, maximise)
-
-    def text(self, circuit: Circuit, node: int, name: str) -> str:
-        """See `InputKind.text`."""
-        domain = circuit.domains[int(circuit.var[node])]
-        return f"{name} = {domain.label(int(circuit.state[node]))}"
 
 
 @kernel
@@ -128,3 +79,21 @@ def _fill(
             r = which[i]
             if block.states[r, v] >= RESTRICTED:
                 block.states[r, v] = plan.node[node, NODE_STATE]
+
+
+class Indicator(OneVariable):
+    """Hooks of indicators."""
+
+    kind = INDICATOR
+    kernels = _values, _posteriors, _fill
+
+    def check(self, circuit: Circuit, nodes: IntArray) -> None:
+        """See `InputKind.check`."""
+        state = circuit.state[nodes]
+        bad = (state < 0) | (state >= circuit.domains.n_states[circuit.var[nodes]])
+        self.refuse(bad, nodes, "its state is not a state of its variable.")
+
+    def text(self, circuit: Circuit, node: int, name: str) -> str:
+        """See `InputKind.text`."""
+        domain = circuit.domains[int(circuit.var[node])]
+        return f"{name} = {domain.label(int(circuit.state[node]))}"

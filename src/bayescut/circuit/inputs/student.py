@@ -16,79 +16,14 @@ from numpy.typing import NDArray
 from bayescut._kernels import kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import RESTRICTED, STUDENT
-from bayescut.circuit._plan import NODE_VAR, PARAM, Inputs, Plan
+from bayescut.circuit._plan import NODE_VAR, PARAM, Inputs
 from bayescut.circuit._route import list_rows
 from bayescut.circuit.evidence import Block
-from bayescut.circuit.inputs._hooks import InputKind, Routed, own_param
-from bayescut.circuit.inputs._scratch import Marks, Scratch, Sinks, add_moments, draw
+from bayescut.circuit.inputs._hooks import OneVariable, own_param
+from bayescut.circuit.inputs._scratch import Marks, Sinks, add_number, draw
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
-
-
-class Student(InputKind):
-    """Hooks of Student-t inputs."""
-
-    kind = STUDENT
-    continuous = True
-
-    def n_params(self, circuit: Circuit, nodes: IntArray) -> NDArray[Any]:
-        """See `InputKind.n_params`."""
-        return np.full(len(nodes), 3)
-
-    def check(self, circuit: Circuit, nodes: IntArray) -> None:
-        """See `InputKind.check`."""
-        location, scale, freedom = (own_param(circuit, nodes, i) for i in range(3))
-        good = np.isfinite(location) & np.isfinite(scale) & np.isfinite(freedom)
-        good &= (scale > 0) & (freedom > 0)
-        self.refuse(
-            ~good, nodes, "it needs a finite location, a positive scale and degrees of freedom."
-        )
-
-    def values(
-        self, plan: Plan, ws: Scratch, routed: Routed, nodes: IntArray, maximise: bool
-    ) -> None:
-        """See `InputKind.values`."""
-        _values(plan.inputs, ws.marks, *routed, nodes, maximise)
-
-    def posteriors(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        routed: Routed,
-        nodes: IntArray,
-        flow: FloatArray,
-        sinks: Sinks,
-    ) -> None:
-        """See `InputKind.posteriors`."""
-        block, need, start, _ = routed
-        _posteriors(plan.inputs, ws.marks, block, need, start, nodes, flow, sinks)
-
-    def fill(
-        self,
-        plan: Plan,
-        ws: Scratch,
-        block: Block,
-        nodes: IntArray,
-        taken: IntArray,
-        maximise: bool,
-        blank: bool,
-    ) -> None:
-        """See `InputKind.fill`."""
-        _fill(plan.inputs, ws.marks, block, nodes, taken, maximise)
-
-    def text(self, circuit: Circuit, node: int, name: str) -> str:
-        """See `InputKind.text`."""
-        location, scale, freedom = circuit.param[circuit.param_ptr[node] :][:3]
-        return f"{name}\nt({location:.2g}, {scale:.2g}; {freedom:.2g})"
-
-    def entropy(self, param: Any) -> float:
-        """See `InputKind.entropy`."""
-        from scipy.special import betaln, digamma
-
-        half, whole = param[2] / 2, (param[2] + 1) / 2
-        shape = whole * (digamma(whole) - digamma(half))
-        return float(shape + 0.5 * math.log(param[2]) + betaln(half, 0.5) + math.log(param[1]))
 
 
 @kernel
@@ -141,10 +76,7 @@ def _posteriors(
             known = block.states[r, v] < RESTRICTED
             x = block.values[r, v] if known else mean
             variance = 0.0 if known else spread
-            if sinks.moments.shape[1] > 0:
-                add_moments(sinks.moments[r, v], flow[start[node] + i], x, variance)
-            if len(sinks.statistics) > 0:
-                add_moments(sinks.statistics[node], flow[start[node] + i], x, variance)
+            add_number(sinks, node, r, v, flow[start[node] + i], x, variance)
 
 
 @kernel
@@ -167,3 +99,37 @@ def _fill(
                 x += scale * radius * np.cos(2.0 * np.pi * draw(ws.random, r))
             block.values[r, v] = x
             block.states[r, v] = 0
+
+
+class Student(OneVariable):
+    """Hooks of Student-t inputs."""
+
+    kind = STUDENT
+    continuous = True
+    kernels = _values, _posteriors, _fill
+
+    def n_params(self, circuit: Circuit, nodes: IntArray) -> NDArray[Any]:
+        """See `InputKind.n_params`."""
+        return np.full(len(nodes), 3)
+
+    def check(self, circuit: Circuit, nodes: IntArray) -> None:
+        """See `InputKind.check`."""
+        location, scale, freedom = (own_param(circuit, nodes, i) for i in range(3))
+        good = np.isfinite(location) & np.isfinite(scale) & np.isfinite(freedom)
+        good &= (scale > 0) & (freedom > 0)
+        self.refuse(
+            ~good, nodes, "it needs a finite location, a positive scale and degrees of freedom."
+        )
+
+    def text(self, circuit: Circuit, node: int, name: str) -> str:
+        """See `InputKind.text`."""
+        location, scale, freedom = circuit.param[circuit.param_ptr[node] :][:3]
+        return f"{name}\nt({location:.2g}, {scale:.2g}; {freedom:.2g})"
+
+    def entropy(self, param: Any) -> float:
+        """See `InputKind.entropy`."""
+        from scipy.special import betaln, digamma
+
+        half, whole = param[2] / 2, (param[2] + 1) / 2
+        shape = whole * (digamma(whole) - digamma(half))
+        return float(shape + 0.5 * math.log(param[2]) + betaln(half, 0.5) + math.log(param[1]))
