@@ -84,7 +84,7 @@ class ContinuousMixture(CircuitEstimator):
         from it and ends where a run without a break would have ended.
     random_state : int, Generator or None, default=None
         Seed.
-    n_states, unseen, n_jobs, verbose
+    n_states, columns, unseen, n_jobs, verbose
         See `CNetBD`. Without a time budget the result does not depend on the number of threads.
 
     Attributes
@@ -142,6 +142,7 @@ class ContinuousMixture(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -161,6 +162,7 @@ class ContinuousMixture(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.columns = columns
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -67,6 +67,9 @@ class CNetBD(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -111,6 +114,7 @@ class CNetBD(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        columns: Any = None,
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -118,6 +122,7 @@ class CNetBD(SingleCutset):
         self.ess = ess
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.columns = columns
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -147,6 +152,9 @@ class CNetBIC(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -186,6 +194,7 @@ class CNetBIC(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        columns: Any = None,
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -193,6 +202,7 @@ class CNetBIC(SingleCutset):
         self.beta = beta
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.columns = columns
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -233,6 +243,9 @@ class CutsetNetwork(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -272,6 +285,7 @@ class CutsetNetwork(SingleCutset):
         shrinkage: bool = True,
         products: bool = False,
         n_states: Any = None,
+        columns: Any = None,
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -283,6 +297,7 @@ class CutsetNetwork(SingleCutset):
         self.shrinkage = shrinkage
         self.products = products
         self.n_states = n_states
+        self.columns = columns
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -77,7 +77,7 @@ class CutsetMixture(CircuitEstimator):
         File to which the model is saved after every step. If it exists, `fit` goes on from it.
     random_state : int, Generator or None, default=None
         Seed of the start and of sampled assignments.
-    n_states, unseen, n_jobs, verbose
+    n_states, columns, unseen, n_jobs, verbose
         See `CNetBD`.
 
     Attributes
@@ -157,6 +157,7 @@ class CutsetMixture(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -176,6 +177,7 @@ class CutsetMixture(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.columns = columns
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -472,7 +474,7 @@ class EMCNetBD(CutsetMixture):
         Columns tried as cuts.
     max_iter, tol, patience, n_init, validation_fraction, checkpoint
         See `CutsetMixture`.
-    random_state, n_states, unseen, n_jobs, verbose
+    random_state, n_states, columns, unseen, n_jobs, verbose
         See `CutsetMixture`.
 
     Examples
@@ -497,6 +499,7 @@ class EMCNetBD(CutsetMixture):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -513,6 +516,7 @@ class EMCNetBD(CutsetMixture):
             checkpoint=checkpoint,
             random_state=random_state,
             n_states=n_states,
+            columns=columns,
             unseen=unseen,
             n_jobs=n_jobs,
             verbose=verbose,
