@@ -26,6 +26,7 @@ from bayescut.data import (
     describe_table,
     encode_table,
     learn_domains,
+    missing_code,
 )
 from bayescut.data.columns import check_floors
 from bayescut.data.table import Table
@@ -49,7 +50,8 @@ from bayescut.estimators._answers import (
 from bayescut.estimators._validation import check_choice, check_size, check_weights, draw_seed
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
-from bayescut.learn.gaps import Completions, fill_empty
+from bayescut.learn.gaps import Completions, fill_empty, with_indicators
+from bayescut.learn.resolution import MOST_CELLS, choose_resolution
 
 
 class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -70,12 +72,15 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     verbose: int
     n_states: Any
     columns: Any
+    missing: str
     unseen: str
 
     # Attributes of a fitted estimator that model files hold, beside those of every estimator.
     _state_names: tuple[str, ...] = ()
     # Settings that may change when a run goes on from a checkpoint.
     _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "unseen", "verbose")
+    # Whether gaps are filled once: copies of one row must not be learned from and held out.
+    _one_completion = False
     # Whether the learner fills the gaps of a table by itself.
     _takes_gaps = False
     # What a checkpoint was made from, see `_fingerprint`.
@@ -110,14 +115,22 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         codes, values = encode_table(
             X, domains, allow_missing=True, estimator_name=type(self).__name__
         )
-        check_size(domains)
-        table = fill_empty(Table(codes, domains, weights, values))
+        check_choice("missing", self.missing, ("random", "informative"))
+        table = choose_resolution(fill_empty(Table(codes, domains, weights, values)))
+        check_size(table.domains)
+        told: list[int] = []
+        if self.missing == "informative":
+            if getattr(self, "_valid", None) is not None:
+                raise ValueError("missing='informative' and X_valid exclude each other")
+            told = np.flatnonzero(~table.observed.all(axis=0)).tolist()
+            table = with_indicators(table, told)
         # Kept aside until there is a circuit: a fit that fails leaves the model as it was.
-        self._source = column_names(X), is_frame(X)
+        self._source = column_names(X), is_frame(X), told
         try:
             with late_interrupts():
                 if table.has_gaps and not self._takes_gaps:
-                    table = Completions(table, self._gap_seed(), n_jobs=self._threads()).copies()
+                    drawn = Completions(table, self._gap_seed(), n_jobs=self._threads())
+                    table = drawn.single(0) if self._one_completion else drawn.copies()
                 self._keep(self._learn(table))
         finally:
             del self._source
@@ -144,21 +157,26 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             columns=self.columns,
             n_states=self.n_states,
             sample_weight=weights,
-            max_cells=cells_for(len(table) if weights is None else float(weights.sum())),
+            max_cells=MOST_CELLS,
         )
         return report.domains, weights
 
     def _keep(self, circuit: Circuit, **attributes: Any) -> None:
         """Set the fitted attributes; learners that take long do so after every step."""
-        self._set_domains(circuit.domains, *self._source)
+        names, from_frame, told = self._source
+        self._set_domains(circuit.domains, names, from_frame, told)
         self.circuit_ = circuit
         self.n_parameters_ = circuit.n_parameters
         for name, value in attributes.items():
             setattr(self, name, value)
 
-    def _set_domains(self, domains: Domains, names: list[str] | None, from_frame: bool) -> None:
-        self.domains_ = domains
-        self.n_features_in_ = len(domains)
+    def _set_domains(
+        self, domains: Domains, names: list[str] | None, from_frame: bool, told: list[int]
+    ) -> None:
+        # Columns of the circuit that tell gaps stand behind those of the table.
+        self.domains_ = domains[: len(domains) - len(told)] if told else domains
+        self._gap_columns = told
+        self.n_features_in_ = len(self.domains_)
         self._from_frame = from_frame
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
@@ -218,7 +236,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"Invalid value for 'n_samples': {n_samples}. At least one sample is needed."
             )
-        given = self._evidence({} if evidence is None else evidence).repeat(int(n_samples))
+        given = self._evidence({} if evidence is None else evidence, tell=True)
+        given = given.repeat(int(n_samples))
         return self._decode(*draw(circuit, given, _generator(random_state), self._threads()))
 
     @interruptible
@@ -273,7 +292,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             (column, label), and (column, "mean"), (column, "std"), (column, "50%") and so on for
             numbers and dates.
         """
-        circuit, given = self._fitted_circuit(), self._evidence(X)
+        circuit, given = self._fitted_circuit(), self._evidence(X, tell=True)
         found = circuit.marginals(given.evidence, n_jobs=self._threads())
         if not self._from_frame:
             parts = []
@@ -314,7 +333,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         >>> model.expectation([[0, float("nan")]], {1: at_least(1)}).round(2)
         array([[0.5]])
         """
-        circuit, given = self._fitted_circuit(), self._evidence(X)
+        circuit, given = self._fitted_circuit(), self._evidence(X, tell=True)
         found = circuit.marginals(given.evidence, n_jobs=self._threads())
         wanted = functions
         if not isinstance(functions, Mapping):
@@ -348,7 +367,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         -------
         array or DataFrame, and a float64 array if asked for
         """
-        circuit, given = self._fitted_circuit(), self._evidence(X)
+        circuit, given = self._fitted_circuit(), self._evidence(X, tell=True)
         codes, values, value = mpe(circuit, given, self._threads())
         table = self._decode(codes, values, getattr(X, "index", None))
         return (table, value) if return_log_likelihood else table
@@ -376,7 +395,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_choice("method", method, ("mpe", "mode", "median", "mean", "sample"))
         index = getattr(X, "index", None)
-        circuit, given = self._fitted_circuit(), self._table(X)
+        circuit, given = self._fitted_circuit(), self._table(X, tell=True)
         if method == "mpe":
             codes, values, _ = mpe(circuit, given, self._threads())
         elif method == "sample":
@@ -413,20 +432,37 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _encode(self, X: Any) -> CodeArray:
         return self._encode_table(X)[0]
 
-    def _table(self, X: Any) -> Given:
-        """What the rows of a table say."""
+    def _table(self, X: Any, *, tell: bool = False) -> Given:
+        """What the rows of a table say; if asked to tell and gaps are informative, by those too."""
         codes, values = self._encode_table(X)
-        return Given(self.circuit_.domains, codes, values)
+        domains = self.circuit_.domains
+        if self._gap_columns:
+            mark = missing_code(codes.dtype)
+            if tell:
+                gaps = (codes[:, self._gap_columns] == mark).astype(codes.dtype)
+            else:
+                gaps = np.full((len(codes), len(self._gap_columns)), mark, dtype=codes.dtype)
+            codes = np.hstack([codes, gaps])
+            if values is not None:
+                values = np.hstack([values, np.full(gaps.shape, np.nan)])
+        return Given(domains, codes, values)
 
-    def _evidence(self, evidence: Any) -> Given:
+    def _evidence(self, evidence: Any, *, tell: bool = False) -> Given:
         """What evidence on single columns, or partial rows, say."""
-        if not isinstance(evidence, Mapping):
-            return self._table(evidence)
         check_is_fitted(self, "circuit_")
+        if not isinstance(evidence, Mapping):
+            return self._table(evidence, tell=tell)
         return given_mapping(evidence, self.circuit_.domains)
 
     def _decode(self, codes: CodeArray, values: FloatArray | None = None, index: Any = None) -> Any:
-        return decode(codes, self.domains_, values=values, index=index, as_frame=self._from_frame)
+        m = len(self.domains_)
+        return decode(
+            codes[:, :m],
+            self.domains_,
+            values=None if values is None else values[:, :m],
+            index=index,
+            as_frame=self._from_frame,
+        )
 
     # ---------------------------------------------------------------- checkpoints
 
@@ -482,6 +518,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         state["circuit_"] = self.circuit_
         state["from_frame"] = self._from_frame
         state["feature_names"] = None if names is None else [str(name) for name in names]
+        if self._gap_columns:
+            state["told"] = list(self._gap_columns)
         if self._made_from is not None:
             state["made_from"] = self._made_from
         return state
@@ -492,11 +530,18 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(self.circuit_, Circuit):
             raise ValueError("circuit_ is not a circuit")
         names, from_frame = state.pop("feature_names"), state.pop("from_frame")
-        if names is not None and (type(names) is not list or names != self.circuit_.domains.names):
+        told = state.pop("told", [])
+        m = len(self.circuit_.domains) - (len(told) if type(told) is list else 0)
+        if type(told) is not list or not all(type(j) is int and 0 <= j < m for j in told):
+            raise ValueError("the columns whose gaps are told are not columns of the table")
+        if any(size != 2 for size in self.circuit_.domains.n_states[m:].tolist()):
+            raise ValueError("what tells a gap has two states")
+        own = self.circuit_.domains[:m].names
+        if names is not None and (type(names) is not list or names != own):
             raise ValueError("the feature names are not those of the columns")
         if type(from_frame) is not bool:
             raise ValueError("from_frame is not a truth value")
-        self._set_domains(self.circuit_.domains, names, from_frame)
+        self._set_domains(self.circuit_.domains, names, from_frame, told)
         self._check_settings()
         self.n_parameters_ = self.circuit_.n_parameters
         if "made_from" in state:
@@ -513,14 +558,10 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Raise an error if a setting of a fitted model cannot be used; for files."""
         count_jobs(self.n_jobs)
         check_choice("unseen", self.unseen, ("error", "missing"))
+        check_choice("missing", self.missing, ("random", "informative"))
         if not isinstance(self.verbose, (int, np.integer)):
             raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
         check_floors(self.n_states, len(self.domains_))
-
-
-def cells_for(n_rows: float) -> int:
-    """Return the largest number of cells of a number that a table of so many rows can fill."""
-    return int(np.clip(round(n_rows ** (1 / 3)), 8, 32))
 
 
 def _generator(random_state: Any) -> np.random.Generator:

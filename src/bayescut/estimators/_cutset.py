@@ -70,6 +70,12 @@ class CNetBD(SingleCutset):
     columns : mapping or None, default=None
         Kinds of columns where they are not to be found out: from names or positions to "label",
         "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        How gaps of the training table came about. ``random``: whether a cell is missing depends on
+        what is observed alone; gaps are filled by draws from their exact conditional under models
+        that are learned in turn, and the score is that of the completed table. ``informative``:
+        each column with gaps also has a hidden column that tells them; queries that complete rows
+        of a table then know of their gaps, likelihoods do not depend on them.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -115,6 +121,7 @@ class CNetBD(SingleCutset):
         *,
         n_states: Any = None,
         columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -123,6 +130,7 @@ class CNetBD(SingleCutset):
         self.n_candidates = n_candidates
         self.n_states = n_states
         self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -155,6 +163,12 @@ class CNetBIC(SingleCutset):
     columns : mapping or None, default=None
         Kinds of columns where they are not to be found out: from names or positions to "label",
         "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        How gaps of the training table came about. ``random``: whether a cell is missing depends on
+        what is observed alone; gaps are filled by draws from their exact conditional under models
+        that are learned in turn, and the score is that of the completed table. ``informative``:
+        each column with gaps also has a hidden column that tells them; queries that complete rows
+        of a table then know of their gaps, likelihoods do not depend on them.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -195,6 +209,7 @@ class CNetBIC(SingleCutset):
         *,
         n_states: Any = None,
         columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -203,6 +218,7 @@ class CNetBIC(SingleCutset):
         self.n_candidates = n_candidates
         self.n_states = n_states
         self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -246,6 +262,12 @@ class CutsetNetwork(SingleCutset):
     columns : mapping or None, default=None
         Kinds of columns where they are not to be found out: from names or positions to "label",
         "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        How gaps of the training table came about. ``random``: whether a cell is missing depends on
+        what is observed alone; gaps are filled by draws from their exact conditional under models
+        that are learned in turn, and the score is that of the completed table. ``informative``:
+        each column with gaps also has a hidden column that tells them; queries that complete rows
+        of a table then know of their gaps, likelihoods do not depend on them.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -286,6 +308,7 @@ class CutsetNetwork(SingleCutset):
         products: bool = False,
         n_states: Any = None,
         columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -298,6 +321,7 @@ class CutsetNetwork(SingleCutset):
         self.products = products
         self.n_states = n_states
         self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -96,7 +96,7 @@ class CutsetEnsemble(CircuitEstimator):
         that are missing to it.
     random_state : int, Generator or None, default=None
         Seed.
-    n_states, columns, unseen, n_jobs, verbose
+    n_states, columns, missing, unseen, n_jobs, verbose
         See `CNetBD`. Without a time budget the result does not depend on the number of threads.
 
     Attributes
@@ -155,6 +155,7 @@ class CutsetEnsemble(CircuitEstimator):
         random_state: Any = None,
         n_states: Any = None,
         columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -175,6 +176,7 @@ class CutsetEnsemble(CircuitEstimator):
         self.random_state = random_state
         self.n_states = n_states
         self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose

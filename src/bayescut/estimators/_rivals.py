@@ -51,6 +51,8 @@ class CNet(SingleCutset):
     columns : mapping or None, default=None
         Kinds of columns where they are not to be found out: from names or positions to "label",
         "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -95,6 +97,7 @@ class CNet(SingleCutset):
         *,
         n_states: Any = None,
         columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -105,6 +108,7 @@ class CNet(SingleCutset):
         self.min_entropy = min_entropy
         self.n_states = n_states
         self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -150,6 +154,8 @@ class XCNet(SingleCutset):
     columns : mapping or None, default=None
         Kinds of columns where they are not to be found out: from names or positions to "label",
         "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -191,6 +197,7 @@ class XCNet(SingleCutset):
         random_state: Any = None,
         n_states: Any = None,
         columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -201,6 +208,7 @@ class XCNet(SingleCutset):
         self.random_state = random_state
         self.n_states = n_states
         self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -255,6 +263,8 @@ class DCSN(SingleCutset):
     columns : mapping or None, default=None
         Kinds of columns where they are not to be found out: from names or positions to "label",
         "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -301,6 +311,7 @@ class DCSN(SingleCutset):
         *,
         n_states: Any = None,
         columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -312,6 +323,7 @@ class DCSN(SingleCutset):
         self.products = products
         self.n_states = n_states
         self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -27,7 +27,7 @@ from scipy.special import gammaln
 from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit, build
-from bayescut.data.domains import missing_code
+from bayescut.data.domains import Domain, Domains, missing_code
 from bayescut.data.table import Table
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.shared import SharedLearner
@@ -35,7 +35,14 @@ from bayescut.learn.start import KMeansStart
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
-__all__ = ["Completions", "available_forest", "fill_empty"]
+__all__ = [
+    "AvailableForest",
+    "Completions",
+    "available_forest",
+    "fill_empty",
+    "some_rows",
+    "with_indicators",
+]
 
 # Rows whose pairs are counted for the first model, which is soon forgotten.
 _MOST_COUNTED = 50_000
@@ -63,38 +70,67 @@ def available_forest(table: Table, ess: float = 1.0) -> Circuit:
     -------
     Circuit
     """
-    counts = _available_pairs(table)
-    sizes, offsets = table.sizes, table.domains.offsets
-    pseudo = 1.0 / np.repeat(sizes, sizes)
-    alpha = ess * np.outer(pseudo, pseudo)
-    pairs = _blocks(gammaln(counts + alpha) - gammaln(alpha), offsets)
-    # How often each state occurs in the rows in which another column is observed.
-    beside = np.add.reduceat(counts, offsets[:-1], axis=1)
-    single = ess * pseudo[:, None]
-    alone = np.add.reduceat(gammaln(beside + single) - gammaln(single), offsets[:-1], axis=0)
-    rows = np.add.reduceat(beside, offsets[:-1], axis=0)
-    gain = pairs - alone - alone.T - (gammaln(ess) - gammaln(rows + ess))
-    parents = _spanning_forest(np.maximum(gain, gain.T))
+    forest = AvailableForest(table, ess)
+    offsets, pseudo = table.domains.offsets, 1.0 / np.repeat(table.sizes, table.sizes)
     tables = []
-    for v, u in enumerate(parents.tolist()):
+    for v, u in enumerate(forest.parents.tolist()):
         here = slice(offsets[v], offsets[v + 1])
         if u < 0:
-            own = beside[here, v] + ess * pseudo[here]
+            own = forest.counts.diagonal()[here] + ess * pseudo[here]
             tables.append(own / own.sum())
             continue
         above = slice(offsets[u], offsets[u + 1])
-        joint = counts[above, here] + alpha[above, here]
+        joint = forest.counts[above, here] + ess * np.outer(pseudo[above], pseudo[here])
         tables.append(joint / joint.sum(axis=1, keepdims=True))
-    return build.circuit(build.chow_liu(parents.tolist(), tables), table.domains)
+    return build.circuit(build.chow_liu(forest.parents.tolist(), tables), table.domains)
+
+
+class AvailableForest:
+    """The best forest of available-case counts.
+
+    Attributes
+    ----------
+    counts : float64 array of shape (sum of K, sum of K)
+        Weight of the rows that have each pair of states.
+    parents : int64 array of shape (m,)
+        Parent of each column, -1 for roots.
+    score : float
+        Log marginal likelihood of each column alone, and what the edges add to it.
+    """
+
+    def __init__(self, table: Table, ess: float = 1.0) -> None:
+        counts = _available_pairs(table)
+        sizes, offsets = table.sizes, table.domains.offsets
+        pseudo = 1.0 / np.repeat(sizes, sizes)
+        alpha = ess * np.outer(pseudo, pseudo)
+        pairs = _blocks(gammaln(counts + alpha) - gammaln(alpha), offsets)
+        # How often each state occurs in the rows in which another column is observed.
+        beside = np.add.reduceat(counts, offsets[:-1], axis=1)
+        single = ess * pseudo[:, None]
+        alone = np.add.reduceat(gammaln(beside + single) - gammaln(single), offsets[:-1], axis=0)
+        rows = np.add.reduceat(beside, offsets[:-1], axis=0)
+        base = gammaln(ess) - gammaln(rows + ess)
+        gain = pairs - alone - alone.T - base
+        self.counts = counts
+        self.parents = _spanning_forest(np.maximum(gain, gain.T))
+        edges = [(v, u) for v, u in enumerate(self.parents.tolist()) if u >= 0]
+        own = (alone + base).diagonal().sum()
+        self.score = float(own + sum(gain[v, u] for v, u in edges))
+
+
+def some_rows(table: Table) -> IntArray:
+    """Return the rows of a table whose pairs are counted."""
+    rows = table.weighty()
+    if len(rows) > _MOST_COUNTED:
+        rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_COUNTED, replace=False))
+    return rows
 
 
 def _available_pairs(table: Table) -> FloatArray:
     """Weight of the rows that have each pair of states, shape (sum of K, sum of K)."""
     offsets = table.domains.offsets
     counts = np.zeros((offsets[-1], offsets[-1]))
-    rows = table.weighty()
-    if len(rows) > _MOST_COUNTED:
-        rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_COUNTED, replace=False))
+    rows = some_rows(table)
     for begin in range(0, len(rows), _BLOCK):
         some = rows[begin : begin + _BLOCK]
         codes, seen = table.codes[some], table.observed[some]
@@ -242,3 +278,39 @@ def fill_empty(table: Table) -> Table:
     mark = missing_code(codes.dtype)
     codes[:, single] = np.where(codes[:, single] == mark, 0, codes[:, single])
     return replace(table, codes=codes)
+
+
+def with_indicators(table: Table, columns: list[int]) -> Table:
+    """Add a column for each of some, which tells whether its cell is missing.
+
+    Parameters
+    ----------
+    table : Table
+        Rows, with missing cells.
+    columns : list of int
+        Positions of the columns whose gaps are told.
+
+    Returns
+    -------
+    Table
+        With columns of states 0 (observed) and 1 (missing) behind the others.
+    """
+    if not columns:
+        return table
+    names = table.domains.names
+    taken = set(names or [])
+    added = []
+    for column in columns:
+        name = None
+        if names is not None:
+            name = f"{names[column]} is missing"
+            while name in taken:
+                name += "?"
+            taken.add(name)
+        added.append(Domain(name, 2))
+    gaps = (~table.observed[:, columns]).astype(table.codes.dtype)
+    values = table.values
+    if values is not None:
+        values = np.hstack([values, np.full(gaps.shape, np.nan)])
+    domains = Domains([*table.domains, *added])
+    return Table(np.hstack([table.codes, gaps]), domains, table.weights, values)
