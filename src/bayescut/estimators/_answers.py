@@ -32,6 +32,7 @@ __all__ = [
     "expected",
     "fill_number",
     "given_mapping",
+    "given_table",
     "log_density",
     "marginal_frame",
     "modes",
@@ -106,6 +107,38 @@ class Given:
         if grid is None:
             raise DataError(f"Column {column} holds no numbers.")
         return grid
+
+
+def given_table(
+    domains: Domains,
+    codes: CodeArray,
+    values: FloatArray | None,
+    gap_columns: Sequence[int] = (),
+    *,
+    tell: bool = False,
+) -> Given:
+    """Read rows of a table for a circuit that may have columns which tell gaps behind its others.
+
+    Parameters
+    ----------
+    domains : Domains
+        The columns of the circuit.
+    codes, values
+        Of the rows, see `bayescut.data.encode_table`.
+    gap_columns : sequence of int
+        The columns whose gaps the last columns of the circuit tell.
+    tell : bool
+        Whether the gaps of the rows are evidence.
+    """
+    if gap_columns:
+        mark = missing_code(codes.dtype)
+        gaps = np.full((len(codes), len(gap_columns)), mark, dtype=codes.dtype)
+        if tell:
+            gaps = (codes[:, list(gap_columns)] == mark).astype(codes.dtype)
+        codes = np.hstack([codes, gaps])
+        if values is not None:
+            values = np.hstack([values, np.full(gaps.shape, np.nan)])
+    return Given(domains, codes, values)
 
 
 def given_mapping(evidence: Mapping[str | int, Any], domains: Domains) -> Given:

@@ -26,7 +26,6 @@ from bayescut.data import (
     describe_table,
     encode_table,
     learn_domains,
-    missing_code,
 )
 from bayescut.data.columns import check_floors
 from bayescut.data.table import Table
@@ -40,6 +39,7 @@ from bayescut.estimators._answers import (
     expected,
     fill_number,
     given_mapping,
+    given_table,
     log_density,
     marginal_frame,
     modes,
@@ -435,17 +435,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _table(self, X: Any, *, tell: bool = False) -> Given:
         """What the rows of a table say; if asked to tell and gaps are informative, by those too."""
         codes, values = self._encode_table(X)
-        domains = self.circuit_.domains
-        if self._gap_columns:
-            mark = missing_code(codes.dtype)
-            if tell:
-                gaps = (codes[:, self._gap_columns] == mark).astype(codes.dtype)
-            else:
-                gaps = np.full((len(codes), len(self._gap_columns)), mark, dtype=codes.dtype)
-            codes = np.hstack([codes, gaps])
-            if values is not None:
-                values = np.hstack([values, np.full(gaps.shape, np.nan)])
-        return Given(domains, codes, values)
+        return given_table(self.circuit_.domains, codes, values, self._gap_columns, tell=tell)
 
     def _evidence(self, evidence: Any, *, tell: bool = False) -> Given:
         """What evidence on single columns, or partial rows, say."""
