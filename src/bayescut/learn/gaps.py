@@ -39,6 +39,7 @@ __all__ = [
     "AvailableForest",
     "Completions",
     "available_forest",
+    "available_pairs",
     "fill_empty",
     "some_rows",
     "with_indicators",
@@ -70,17 +71,18 @@ def available_forest(table: Table, ess: float = 1.0) -> Circuit:
     -------
     Circuit
     """
-    forest = AvailableForest(table, ess)
+    counts = available_pairs(table)
+    forest = AvailableForest(counts, table.domains, ess)
     offsets, pseudo = table.domains.offsets, 1.0 / np.repeat(table.sizes, table.sizes)
     tables = []
     for v, u in enumerate(forest.parents.tolist()):
         here = slice(offsets[v], offsets[v + 1])
         if u < 0:
-            own = forest.counts.diagonal()[here] + ess * pseudo[here]
+            own = counts.diagonal()[here] + ess * pseudo[here]
             tables.append(own / own.sum())
             continue
         above = slice(offsets[u], offsets[u + 1])
-        joint = forest.counts[above, here] + ess * np.outer(pseudo[above], pseudo[here])
+        joint = counts[above, here] + ess * np.outer(pseudo[above], pseudo[here])
         tables.append(joint / joint.sum(axis=1, keepdims=True))
     return build.circuit(build.chow_liu(forest.parents.tolist(), tables), table.domains)
 
@@ -88,19 +90,25 @@ def available_forest(table: Table, ess: float = 1.0) -> Circuit:
 class AvailableForest:
     """The best forest of available-case counts.
 
-    Attributes
+    Parameters
     ----------
     counts : float64 array of shape (sum of K, sum of K)
-        Weight of the rows that have each pair of states.
+        Weight of the rows that have each pair of states; see `available_pairs`.
+    domains : Domains
+        The columns.
+    ess : float
+        Equivalent sample size of every pair.
+
+    Attributes
+    ----------
     parents : int64 array of shape (m,)
         Parent of each column, -1 for roots.
     score : float
         Log marginal likelihood of each column alone, and what the edges add to it.
     """
 
-    def __init__(self, table: Table, ess: float = 1.0) -> None:
-        counts = _available_pairs(table)
-        sizes, offsets = table.sizes, table.domains.offsets
+    def __init__(self, counts: FloatArray, domains: Domains, ess: float = 1.0) -> None:
+        sizes, offsets = domains.n_states, domains.offsets
         pseudo = 1.0 / np.repeat(sizes, sizes)
         alpha = ess * np.outer(pseudo, pseudo)
         pairs = _blocks(gammaln(counts + alpha) - gammaln(alpha), offsets)
@@ -111,7 +119,6 @@ class AvailableForest:
         rows = np.add.reduceat(beside, offsets[:-1], axis=0)
         base = gammaln(ess) - gammaln(rows + ess)
         gain = pairs - alone - alone.T - base
-        self.counts = counts
         self.parents = _spanning_forest(np.maximum(gain, gain.T))
         edges = [(v, u) for v, u in enumerate(self.parents.tolist()) if u >= 0]
         own = (alone + base).diagonal().sum()
@@ -126,7 +133,7 @@ def some_rows(table: Table) -> IntArray:
     return rows
 
 
-def _available_pairs(table: Table) -> FloatArray:
+def available_pairs(table: Table) -> FloatArray:
     """Weight of the rows that have each pair of states, shape (sum of K, sum of K)."""
     offsets = table.domains.offsets
     counts = np.zeros((offsets[-1], offsets[-1]))

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayescut._typing import IntArray
 from bayescut.data.domains import Domain, Domains, missing_code
 from bayescut.data.grid import Grid
 from bayescut.data.table import Table
-from bayescut.learn.gaps import AvailableForest, some_rows
+from bayescut.learn.gaps import AvailableForest, available_pairs, some_rows
 
 __all__ = ["MOST_CELLS", "choose_resolution", "coarsen"]
 
@@ -44,33 +45,53 @@ def choose_resolution(table: Table) -> Table:
     if not grids or table.values is None:
         return table
     rows = some_rows(table)
+    weights = table.all_weights[rows]
+    fine = available_pairs(table)
     deepest = max(grid.depth for grid in grids.values())
-    best, best_score = table, -np.inf
+    best, best_score = _LEAST_HALVINGS, -np.inf
     for depth in range(_LEAST_HALVINGS, max(deepest, _LEAST_HALVINGS) + 1):
-        coarse = coarsen(table, depth)
-        weights = coarse.all_weights[rows]
-        score = AvailableForest(coarse).score
-        for j, domain in enumerate(coarse.domains):
+        domains = _coarser_domains(table.domains, depth)
+        # Cells that become one state follow each other.
+        first = _first_states(table.domains, depth)
+        counts = np.add.reduceat(np.add.reduceat(fine, first, axis=0), first, axis=1)
+        score = AvailableForest(counts, domains).score
+        for j, domain in enumerate(domains):
             if domain.grid is not None:
                 score += float(weights @ domain.grid.log_inside(table.values[rows, j]))
         if score > best_score:
-            best, best_score = coarse, score
-    return best
+            best, best_score = depth, score
+    return coarsen(table, best)
+
+
+def _first_states(domains: Domains, depth: int) -> IntArray:
+    """Return the first of the fine states of every coarse one, in the order of all states."""
+    first = []
+    for domain, offset in zip(domains, domains.offsets.tolist(), strict=False):
+        if domain.grid is None:
+            own = np.arange(domain.n_states)
+        else:
+            own = np.append(0, 1 + np.flatnonzero(domain.grid.levels <= depth))
+        first.append(offset + own)
+    return np.concatenate(first)
 
 
 def coarsen(table: Table, depth: int) -> Table:
     """Return the table with cells of a number of halvings."""
     codes = table.codes.copy()
     mark = missing_code(codes.dtype)
-    domains = list(table.domains)
     for j, domain in enumerate(table.domains):
-        if domain.grid is None:
-            continue
-        missing = codes[:, j] == mark
-        state = domain.grid.view(depth)[np.where(missing, 0, codes[:, j])]
-        codes[:, j] = np.where(missing, mark, state)
-        domains[j] = _coarser(domain, domain.grid, depth)
-    return replace(table, codes=codes, domains=Domains(domains))
+        if domain.grid is not None:
+            missing = codes[:, j] == mark
+            state = domain.grid.view(depth)[np.where(missing, 0, codes[:, j])]
+            codes[:, j] = np.where(missing, mark, state)
+    return replace(table, codes=codes, domains=_coarser_domains(table.domains, depth))
+
+
+def _coarser_domains(domains: Domains, depth: int) -> Domains:
+    return Domains(
+        domain if domain.grid is None else _coarser(domain, domain.grid, depth)
+        for domain in domains
+    )
 
 
 def _coarser(domain: Domain, grid: Grid, depth: int) -> Domain:
