@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -66,6 +67,14 @@ _TRUTH = {"bool", "boolean", "bool[pyarrow]"}
 _TEXT = {"str", "string", "string[python]", "string[pyarrow]", "large_string[pyarrow]"}
 _ANY = {"object", "category", "category[ordered]"}
 COLUMN_DTYPES = frozenset(_WHOLE | _REAL | _TRUTH | _TEXT | _ANY)
+# Dates and durations, with time zones by name or by offset.
+_TIMES = re.compile(
+    r"(datetime64\[(s|ms|us|ns)(, [A-Za-z0-9_+\-/:]{1,40})?\]|timedelta64\[(s|ms|us|ns)\]"
+    r"|timestamp\[(s|ms|us|ns)(, tz=[A-Za-z0-9_+\-/:]{1,40})?\]\[pyarrow\]"
+    r"|duration\[(s|ms|us|ns)\]\[pyarrow\]|date(32\[day\]|64\[ms\])\[pyarrow\])"
+)
+_COLUMN = {"name", "n_states", "labels", "dtype"}
+_NUMBER = {"grid", "unit", "empty"}
 # Settings that are places to write to: a file from elsewhere has no say in that.
 _PLACES = ("checkpoint",)
 # What checks and constructors may raise on inconsistent content.
@@ -538,7 +547,7 @@ def _check_domains(columns: Any) -> None:
         raise ModelFileError("the file describes no columns")
     names = set()
     for position, column in enumerate(columns):
-        if not isinstance(column, dict) or set(column) != {"name", "n_states", "labels", "dtype"}:
+        if not isinstance(column, dict) or not _COLUMN <= set(column) <= _COLUMN | _NUMBER:
             raise ModelFileError(f"the description of column {position} has wrong fields")
         name, labels, dtype = column["name"], column["labels"], column["dtype"]
         if (
@@ -547,9 +556,14 @@ def _check_domains(columns: Any) -> None:
             or not isinstance(labels, list | None)
             or not isinstance(dtype, str | None)
             or not all(map(_is_label, labels or []))
+            or not isinstance(column.get("unit"), str | None)
+            or type(column.get("empty", False)) is not bool
         ):
             raise ModelFileError(f"the description of column {position} is malformed")
-        _check_dtype(dtype, labels, column["n_states"], position)
+        if column.get("grid") is not None or column.get("empty", False):
+            _check_number_dtype(dtype, column, position)
+        else:
+            _check_dtype(dtype, labels, column["n_states"], position)
         if name is not None and name in names:
             raise ModelFileError(f"two columns have the name {name[:80]!r}")
         names.add(name)
@@ -575,6 +589,20 @@ def _check_dtype(dtype: str | None, labels: list[Any] | None, n_states: int, pla
         fits = kinds <= {int, float}
     if not fits:
         raise ModelFileError(f"column {place} has labels that its dtype {dtype!r} cannot hold")
+
+
+def _check_number_dtype(dtype: str | None, column: dict[str, Any], place: int) -> None:
+    """Refuse a dtype that numbers, dates or durations cannot be restored to."""
+    if column.get("empty", False):
+        known = dtype is None or dtype in COLUMN_DTYPES or bool(_TIMES.fullmatch(dtype))
+    elif column.get("unit") is not None:
+        known = dtype is None or dtype == "object" or bool(_TIMES.fullmatch(dtype))
+    else:
+        known = dtype is None or dtype in _WHOLE or dtype in _REAL
+    if not known:
+        raise ModelFileError(
+            f"column {place} holds numbers, which its dtype {str(dtype)[:40]!r} cannot hold"
+        )
 
 
 def _is_label(label: Any) -> bool:

@@ -39,15 +39,23 @@ def test_pipes(
     assert loads(capsysbinary.readouterr().out).n_features_in_ == 6
 
 
-def test_missing_cells_are_refused_or_dropped(command: Command, gaps: Path, tmp_path: Path) -> None:
+def test_missing_cells_are_learned_from_or_dropped(
+    command: Command, gaps: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "model.bc"
     frame = pd.read_csv(gaps, keep_default_na=False, na_values=["", "NA", "NaN"])
-    count = int(frame["age"].isna().sum())
     complete = frame.dropna()
-    message = command.error("fit", gaps, "-o", path)
-    assert f"Column 'age' has {count} missing cells, and 5 other columns have some" in message
-    assert f"--drop-missing leaves out the {60 - len(complete)} of 60 rows" in message
-    assert not path.exists()
+    summary = json.loads(command.ok("fit", gaps, "-o", path, "--json"))
+    assert summary["rows"] == 60
+    domains = bc.load(path).domains_
+    assert domains[3].labels.tolist() == [0, 2, 4, 6]  # whole, though read as fractions
+    assert domains[5].labels.tolist() == [False, True]
+    command.ok("fit", gaps, "-o", path, "--gaps", "informative")
+    assert len(bc.load(path).circuit_.domains) == 12
+    assert "6 columns" in command.ok("show", path)
+    assert "mean log-likelihood" in command.ok("score", path, gaps)
+    assert "= 0." in command.ok("query", path, "P(smoker=yes)")
+    assert len(command.ok("sample", path, "-n", 3).splitlines()) == 4
     summary = json.loads(command.ok("fit", gaps, "-o", path, "--drop-missing", "--json"))
     assert summary["rows"] == len(complete)
     domains = bc.load(path).domains_
@@ -119,8 +127,10 @@ def test_columns_can_be_left_out(command: Command, edited: Edit, tmp_path: Path)
 def test_other_words_for_missing(command: Command, edited: Edit, tmp_path: Path) -> None:
     path = edited(",Köln,", ",unknown,")
     model = tmp_path / "m.bc"
-    message = command.error("fit", path, "-o", model, "--missing", "unknown")
-    assert "Column 'home town' has 1 missing cell:" in message
+    for options, known in (((), True), (("--missing", "unknown"), False)):
+        command.ok("fit", path, "-o", model, *options)
+        labels = [domain.labels.tolist() for domain in bc.load(model).domains_]
+        assert any("unknown" in own for own in labels) is known
 
 
 def test_what_cannot_be_learned_is_told_in_a_line(
@@ -145,9 +155,9 @@ def test_what_cannot_be_learned_is_told_in_a_line(
     assert "standard input" in command.error("fit", "-", "-o", model, stdin="")
     empty.write_text("a,b\n", encoding="utf-8")
     assert "no rows" in command.error("fit", empty, "-o", model)
-    empty.write_text("a,b\n0.5,1\n0.7,2\n", encoding="utf-8")
+    empty.write_text("a,b\ninf,1\n0.7,2\n", encoding="utf-8")
     message = command.error("fit", empty, "-o", model)
-    assert "bin it first" in message
+    assert "inf" in message
     assert "--ignore" in message
     empty.write_bytes(b"PAR1 but not really")
     assert "cannot be read" in command.error("fit", empty, "-o", model)

@@ -7,7 +7,6 @@ import time
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.estimators.test_cutset_estimators import EXPECTED_FAILURES
 
 import bayescut as bc
 from bayescut import CNetBD
@@ -24,7 +23,6 @@ def small(**settings):
 
 @parametrize_with_checks(
     [small(max_epochs=1, n_jobs=1)],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     check(estimator)

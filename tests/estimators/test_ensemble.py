@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.estimators.test_cutset_estimators import EXPECTED_FAILURES
 
 import bayescut as bc
 from bayescut import CNetBD, CutsetEnsemble, CutsetNetwork
@@ -18,7 +17,6 @@ def small(**settings):
 
 @parametrize_with_checks(
     [CutsetNetwork(n_jobs=1), small(n_bags=2, n_burn=0, n_keep=1, n_jobs=1)],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     check(estimator)

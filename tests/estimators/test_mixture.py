@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.estimators.test_cutset_estimators import EXPECTED_FAILURES
 
 import bayescut as bc
 from bayescut import CNetBD, CutsetMixture, EMCNetBD
@@ -21,7 +20,6 @@ from bayescut.scores import BayesDirichlet
 
 @parametrize_with_checks(
     [CutsetMixture(n_components=2, max_iter=2, n_jobs=1, tol=0.1, patience=1, random_state=0)],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     with warnings.catch_warnings():

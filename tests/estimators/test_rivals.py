@@ -20,18 +20,9 @@ RIVALS = {
     "DCSN": lambda **settings: DCSN(**{"min_rows": 60} | settings),
 }
 
-# Why a common check of scikit-learn does not apply.
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "feeds fractions, which are not codes",
-    # NaN is welcome in every query but not in training; pickling is tested below without it.
-    "check_estimators_pickle": "trains on missing cells",
-    "check_estimators_pickle(readonly_memmap=True)": "trains on missing cells",
-}
-
 
 @parametrize_with_checks(
     [CNet(n_jobs=1), XCNet(n_jobs=1), DCSN(n_jobs=1)],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     check(estimator)

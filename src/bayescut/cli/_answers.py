@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,20 @@ from bayescut.circuit import Circuit, Evidence
 from bayescut.cli._errors import close_name
 from bayescut.cli._language import Condition, Question, QuestionError
 from bayescut.data import Domain, Domains, code_dtype, missing_code
+from bayescut.data.narrow import Piece, intersect, narrow
+from bayescut.data.narrow import weights as shares
+from bayescut.estimators._answers import (
+    QUANTILES,
+    Given,
+    mpe,
+    number_means,
+    number_quantiles,
+)
 from bayescut.exceptions import ZeroProbabilityError
 
-__all__ = ["Answer", "allowed_states", "answer", "blank", "find_column", "find_state"]
+__all__ = ["Answer", "allowed", "answer", "blank", "find_column", "find_state"]
+
+_ANY: Piece = (-math.inf, math.inf, "both")
 
 # Lines of the longest distribution that is worked out: more can hardly be read.
 MOST_LINES = 10_000
@@ -104,14 +115,74 @@ def _states(condition: Condition, column: int, domains: Domains) -> NDArray[np.b
     return ~chosen if condition.operator in ("!=", "not in") else chosen
 
 
-def allowed_states(conditions: Iterable[Condition], domains: Domains) -> NDArray[np.bool_]:
-    """Return which states of all columns agree with all conditions, shape (sum of K,)."""
-    allowed = np.ones(int(domains.offsets[-1]), dtype=bool)
+def read_number(text: str, domain: Domain) -> float:
+    """Return the number, date or duration that a text stands for; ValueError if it is none."""
+    if domain.unit is None:
+        return domain.number(float(text))
+    if domain.kind == "duration":
+        from pandas import Timedelta
+
+        return domain.number(Timedelta(text))
+    return domain.number(text)
+
+
+def _intervals(condition: Condition, column: int, domains: Domains) -> list[Piece]:
+    """Return the intervals of a number that a condition allows."""
+    domain = domains[column]
+    try:
+        values = sorted({read_number(text, domain) for text in condition.values})
+    except ValueError:
+        shown = ", ".join(map(repr, condition.values))
+        raise QuestionError(
+            f"{shown} is not a value of column {_title(column, domains)!r}. {domain.known_values()}"
+        ) from None
+    x = values[0]
+    comparisons: dict[str, Piece] = {
+        "<": (-math.inf, x, "neither"),
+        "<=": (-math.inf, x, "right"),
+        ">": (x, math.inf, "neither"),
+        ">=": (x, math.inf, "left"),
+    }
+    if condition.operator in comparisons:
+        return [comparisons[condition.operator]]
+    if condition.operator in ("=", "in"):
+        return [(value, value, "both") for value in values]
+    ends = [-math.inf, *values, math.inf]
+    return [(low, high, "neither") for low, high in pairwise(ends)]
+
+
+def allowed(conditions: Iterable[Condition], domains: Domains) -> Given | None:
+    """Return what conditions say of columns; None if they leave nothing of one."""
+    weights = np.ones(int(domains.offsets[-1]))
+    pieces: dict[int, list[Piece]] = {}
     for condition in conditions:
         column = find_column(condition.column, domains)
         here = slice(int(domains.offsets[column]), int(domains.offsets[column + 1]))
-        allowed[here] &= _states(condition, column, domains)
-    return allowed
+        if domains[column].grid is None:
+            weights[here] *= _states(condition, column, domains)
+        else:
+            more = _intervals(condition, column, domains)
+            pieces[column] = intersect(pieces.get(column, [_ANY]), more)
+    narrowed = {}
+    for column, parts in pieces.items():
+        grid = domains[column].grid
+        here = slice(int(domains.offsets[column]), int(domains.offsets[column + 1]))
+        if grid is None or not parts:
+            return None
+        weights[here] = shares(grid, parts)
+        if weights[here].any():
+            narrowed[column] = narrow(grid, parts)
+    for column, domain in enumerate(domains):
+        if (
+            domain.n_states
+            and not weights[domains.offsets[column] : domains.offsets[column + 1]].any()
+        ):
+            return None
+    values = None
+    if any(domain.grid is not None for domain in domains):
+        values = np.full((1, len(domains)), np.nan)
+    plain = bool((weights == 1).all())
+    return Given(domains, blank(1, domains), values, None if plain else weights, narrowed)
 
 
 def blank(n: int, domains: Domains) -> CodeArray:
@@ -120,19 +191,9 @@ def blank(n: int, domains: Domains) -> CodeArray:
     return np.full((n, len(domains)), missing_code(dtype), dtype=dtype)
 
 
-def impossible(allowed: NDArray[np.bool_], domains: Domains) -> bool:
-    """Tell whether some column has no allowed state left."""
-    return any(
-        domain.n_states > 0
-        and not allowed[domains.offsets[column] : domains.offsets[column + 1]].any()
-        for column, domain in enumerate(domains)
-    )
-
-
-def log_probability(circuit: Circuit, allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the log-probability of each row of allowed states."""
-    masks = np.atleast_2d(allowed)
-    return circuit.log_likelihood(Evidence(blank(len(masks), circuit.domains), masks))
+def log_probability(circuit: Circuit, given: Given | None) -> float:
+    """Return the log-probability of what is said, -inf if that is impossible."""
+    return -math.inf if given is None else float(circuit.log_likelihood(given.evidence)[0])
 
 
 @dataclass(frozen=True)
@@ -150,6 +211,10 @@ class Answer:
         One line for each joint state of the columns asked for.
     exact : bool
         Whether the explanation is surely the most probable one.
+    summaries : dict from column to dict
+        Mean, standard deviation and quantiles of the numbers asked for.
+    density : bool
+        Whether the explanation holds numbers, so that it has a density.
     """
 
     question: Question
@@ -157,19 +222,32 @@ class Answer:
     assignment: dict[str, Any] | None = None
     distribution: list[tuple[dict[str, Any], float]] | None = None
     exact: bool = True
+    summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    density: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain values; logarithms of zero are None."""
         found: dict[str, Any] = {"query": self.question.text, "kind": self.question.kind}
         if self.assignment is not None:
-            found |= {"assignment": self.assignment, "exact": self.exact}
+            shown = {name: _plain(value) for name, value in self.assignment.items()}
+            found |= {"assignment": shown, "exact": self.exact}
         if self.log_probability is not None:
             found |= _both(self.log_probability)
         if self.distribution is not None:
             found["distribution"] = [
                 {"assignment": line, **_both(value)} for line, value in self.distribution
             ]
+        if self.summaries:
+            found["summaries"] = {
+                name: {title: _plain(value) for title, value in summary.items()}
+                for name, summary in self.summaries.items()
+            }
         return found
+
+
+def _plain(value: Any) -> Any:
+    """Dates and durations as text, which JSON has."""
+    return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
 
 
 def _both(log_probability: float) -> dict[str, float]:
@@ -196,70 +274,72 @@ def answer(question: Question, circuit: Circuit) -> Answer:
         If what is given is impossible under the model.
     """
     domains = circuit.domains
-    given = allowed_states(question.given, domains)
+    given = allowed(question.given, domains)
     columns = [find_column(name, domains) for name in question.names]
     for column in columns:
         if domains[column].n_states == 0:
             raise QuestionError(
                 f"Column {_title(column, domains)!r} is continuous: its distribution has no list."
             )
-    asked = given & allowed_states(question.events, domains)
-    below = -math.inf if impossible(given, domains) else float(log_probability(circuit, given)[0])
-    if below == -math.inf:
+    below = log_probability(circuit, given)
+    if given is None or below == -math.inf:
         raise ZeroProbabilityError(
             f"What is given in {question.text!r} has probability zero under this model: "
             "drop or change one of the conditions after the bar."
         )
     if question.kind == "MPE":
         return _explain(question, circuit, given, columns, below)
+    asked = allowed((*question.given, *question.events), domains)
     if columns:
         return _distribution(question, circuit, asked, columns, below)
-    if impossible(asked, domains):
-        return Answer(question, -math.inf)
     # Rounding may leave a certain event a hair above probability one.
-    return Answer(question, min(0.0, float(log_probability(circuit, asked)[0]) - below))
+    return Answer(question, min(0.0, log_probability(circuit, asked) - below))
 
 
 def _explain(
-    question: Question,
-    circuit: Circuit,
-    given: NDArray[np.bool_],
-    columns: list[int],
-    below: float,
+    question: Question, circuit: Circuit, given: Given, columns: list[int], below: float
 ) -> Answer:
     domains = circuit.domains
-    rows, log_value = circuit.mpe(Evidence(blank(1, domains), given))
+    codes, values, log_value = mpe(circuit, given, None)
+    weights = np.ones(int(domains.offsets[-1])) if given.weights is None else given.weights
     fixed = [
         domain.n_states > 0
-        and int(given[domains.offsets[column] : domains.offsets[column + 1]].sum()) == 1
+        and domain.grid is None
+        and np.count_nonzero(weights[domains.offsets[column] : domains.offsets[column + 1]]) == 1
         for column, domain in enumerate(domains)
     ]
     shown = columns or [column for column in range(len(domains)) if not fixed[column]]
-    assignment = {
-        _title(column, domains): domains[column].label(int(rows[0, column]))
-        if domains[column].n_states
-        else float(rows[0, column])
-        for column in shown
-    }
+    assignment = {}
+    for column in shown:
+        domain = domains[column]
+        if domain.grid is not None and values is not None:
+            found = domain.value(float(values[0, column]))
+        else:
+            found = domain.label(int(codes[0, column])) if domain.n_states else codes[0, column]
+        assignment[_title(column, domains)] = found
     return Answer(
         question,
         float(log_value[0]) - below,
         assignment,
         exact=bool(circuit.properties.deterministic),
+        density=values is not None,
     )
 
 
 def _distribution(
     question: Question,
     circuit: Circuit,
-    asked: NDArray[np.bool_],
+    asked: Given | None,
     columns: list[int],
     below: float,
 ) -> Answer:
     domains = circuit.domains
+    if asked is None:
+        return Answer(question, distribution=[])
+    weights = np.ones(int(domains.offsets[-1])) if asked.weights is None else asked.weights
     columns = list(dict.fromkeys(columns))
     states = [
-        np.flatnonzero(asked[domains.offsets[column] : domains.offsets[column + 1]])
+        np.flatnonzero(weights[domains.offsets[column] : domains.offsets[column + 1]])
         for column in columns
     ]
     n_lines = math.prod(len(s) for s in states)
@@ -268,24 +348,58 @@ def _distribution(
             f"The distribution asked for in {question.text!r} has {n_lines:,} lines, more than "
             f"{MOST_LINES:,}: name fewer columns."
         )
-    if impossible(asked, domains):
-        return Answer(question, distribution=[])
     combinations = list(product(*states))
-    masks = np.repeat(asked[None, :], n_lines, axis=0)
+    masks = np.repeat(weights[None, :], n_lines, axis=0)
     for row, combination in enumerate(combinations):
         for column, state in zip(columns, combination, strict=True):
-            here = slice(int(domains.offsets[column]), int(domains.offsets[column + 1]))
-            masks[row, here] = False
-            masks[row, int(domains.offsets[column]) + int(state)] = True
-    values = np.minimum(log_probability(circuit, masks) - below, 0.0)
+            place = int(domains.offsets[column]) + int(state)
+            masks[row, domains.offsets[column] : domains.offsets[column + 1]] = 0.0
+            masks[row, place] = weights[place]
+    found = circuit.log_likelihood(Evidence(blank(n_lines, domains), masks))
+    values = np.minimum(found - below, 0.0)
     lines = [
         (
             {
-                _title(column, domains): domains[column].label(int(state))
+                _title(column, domains): _state_title(domains[column], int(state))
                 for column, state in zip(columns, combination, strict=True)
             },
             float(value),
         )
         for combination, value in zip(combinations, values, strict=True)
     ]
-    return Answer(question, distribution=lines)
+    numbers = [column for column in columns if domains[column].grid is not None]
+    summaries = {}
+    if numbers and np.isfinite(values).any():
+        posterior = circuit.marginals(asked.evidence)
+        for column in numbers:
+            summaries[_title(column, domains)] = _summary(asked, posterior, column)
+    return Answer(question, distribution=lines, summaries=summaries)
+
+
+def _summary(given: Given, posterior: NDArray[np.float64], column: int) -> dict[str, Any]:
+    domain = given.domains[column]
+    mean, deviation = (float(x[0]) for x in number_means(given, posterior, column))
+    lines = number_quantiles(given, posterior, column, QUANTILES)[0]
+    found = {"mean": mean if domain.unit is None else domain.value(mean)}
+    unit = "" if domain.unit is None else f" {domain.unit}"
+    found["std"] = deviation if not unit else f"{deviation:.6g}{unit}"
+    return found | {
+        f"{100 * q:g}%": domain.value(float(x)) for q, x in zip(QUANTILES, lines, strict=True)
+    }
+
+
+def _state_title(domain: Domain, state: int) -> Any:
+    """Return a label, or the numbers of a cell."""
+    grid = domain.grid
+    if grid is None:
+        return domain.label(state)
+    if grid.n_cells == 1:
+        return "any"
+    bins = grid.snap(np.array([grid.starts[max(state - 1, 0)], 0]) * grid.step)
+    low = domain.value(float(bins[0]))
+    if state == grid.n_cells - 1:
+        return f">= {low}"
+    last = domain.value(float(grid.snap((grid.starts[state] - 1) * grid.step)))
+    if state == 0:
+        return f"<= {last}"
+    return str(low) if low == last else f"{low} to {last}"

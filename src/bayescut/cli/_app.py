@@ -12,6 +12,7 @@ import typer
 
 from bayescut import __version__
 from bayescut.cli import _bench, _datasets
+from bayescut.cli._check import check
 from bayescut.cli._errors import guarded
 from bayescut.cli._fit import fit
 from bayescut.cli._queries import impute, query, sample, score
@@ -24,9 +25,10 @@ _HELP = """Density models for tables that learn their own structure and answer a
 Learn a model from a table, then ask it:
 
 \b
+  bayescut check people.csv
   bayescut fit people.csv -o people.bc
   bayescut show people.bc
-  bayescut query people.bc "P(smoker=yes | age=old, sex=f)"
+  bayescut query people.bc "P(smoker=yes | 30 <= age < 40, sex=f)"
   bayescut query people.bc "MPE(| smoker=yes)"
   bayescut impute people.bc gaps.csv -o filled.csv
   bayescut sample people.bc -n 1000 --given "age=old" > synthetic.csv
@@ -86,6 +88,7 @@ def demo(
     run_demo(output, seed=seed)
 
 
+app.command()(check)
 app.command()(fit)
 app.command()(show)
 app.command()(query)

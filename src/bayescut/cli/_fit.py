@@ -11,20 +11,23 @@ import numpy as np
 import typer
 
 from bayescut.cli._compiling import compiling
-from bayescut.cli._errors import CommandError, count
+from bayescut.cli._errors import CommandError
 from bayescut.cli._options import (
     Encoding,
+    Gaps,
     Header,
     Ignore,
     Json,
+    Kinds,
     Missing,
     OwnMissing,
     Quiet,
     Separator,
+    kinds_of,
     table_options,
 )
 from bayescut.cli._output import output_stream
-from bayescut.cli._tables import PIPE, read_table
+from bayescut.cli._tables import PIPE, read_table, with_types
 from bayescut.cli._terminal import emit, emit_json, is_terminal, note, waiting
 from bayescut.exceptions import DataError
 
@@ -45,8 +48,20 @@ def fit(
         ),
     ] = DEFAULT_LEARNER,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows with missing cells.")
+        bool,
+        typer.Option(
+            "--drop-missing",
+            help="Leave out rows with missing cells instead of learning from them.",
+        ),
     ] = False,
+    gaps: Annotated[
+        Gaps,
+        typer.Option(
+            help="What gaps tell: nothing beyond what is observed (random), or something of their "
+            "own (informative)."
+        ),
+    ] = Gaps.random,
+    kinds: Kinds = None,
     text: Annotated[
         bool, typer.Option("--text", help="Take all values as labels, numbers included (007).")
     ] = False,
@@ -62,8 +77,8 @@ def fit(
 ) -> None:
     """Learn a model from a table.
 
-    Every column becomes a variable whose states are the values found in it. Columns of fractions
-    have to be binned first, columns such as names or numbers of persons left out (--ignore).
+    Columns hold labels, numbers or dates: bayescut check tells which, --kind overrules it. Missing
+    cells are learned from, too. Leave out columns such as names or numbers of persons (--ignore).
     """
     from bayescut.bench import parse_learner
     from bayescut.files import ESTIMATORS, save
@@ -89,7 +104,15 @@ def fit(
         text=text,
         quiet=quiet,
     )
-    frame = _complete_rows(read_table(table, options).used, drop_missing)
+    frame = with_types(read_table(table, options).used, text)
+    if drop_missing:
+        frame = _complete_rows(frame)
+    chosen_kinds = kinds_of(kinds)
+    settings = model.get_params(deep=False)
+    if chosen_kinds and "columns" in settings:
+        model.set_params(columns=chosen_kinds)
+    if gaps is not Gaps.random and "missing" in settings:
+        model.set_params(missing=gaps.value)
     begin = time.perf_counter()
     try:
         with compiling(quiet=quiet):
@@ -139,43 +162,15 @@ def _check_writable(path: str) -> None:
         raise CommandError(f"{path!r} cannot be written: choose another place.")
 
 
-def _complete_rows(frame: Any, drop: bool) -> Any:
-    absent = frame.isna()
-    counts = absent.sum()
-    columns = counts[counts > 0]
-    if not len(columns):
-        return frame
-    rows = absent.any(axis=1)
-    name, cells = columns.index[0], count(int(columns.iloc[0]), "missing cell")
-    if not drop:
-        others = len(columns) - 1
-        verb = "has" if others == 1 else "have"
-        more = f", and {count(others, 'other column')} {verb} some" if others else ""
-        raise CommandError(
-            f"Column {str(name)!r} has {cells}{more}: learning needs complete rows. "
-            f"--drop-missing leaves out the {int(rows.sum()):,} of {count(len(frame), 'row')} with "
-            "missing cells, --ignore leaves out columns."
-        )
+def _complete_rows(frame: Any) -> Any:
+    rows = frame.isna().any(axis=1)
     frame = frame[~rows]
     if not len(frame):
         raise CommandError(
-            "Every row has a missing cell: leave out the emptiest columns with --ignore."
+            "Every row has a missing cell: leave out the emptiest columns with --ignore, or learn "
+            "from all rows without --drop-missing."
         )
-    # Whole numbers with gaps were read as fractions; without the gaps they are whole again.
-    whole = {
-        column: frame[column].astype("int64")
-        for column in columns.index
-        if getattr(frame[column].dtype, "kind", "O") == "f" and _is_whole(frame[column])
-    }
-    for column in columns.index:
-        if frame[column].dtype == object and frame[column].map(type).eq(bool).all():
-            whole[column] = frame[column].astype(bool)
-    frame = frame.copy()
-    for column, values in whole.items():
-        frame[column] = values
-    return frame
-
-
-def _is_whole(column: Any) -> bool:
-    values = column.to_numpy(dtype=np.float64)
-    return bool((np.isfinite(values) & (np.floor(values) == values) & (abs(values) < 2**53)).all())
+    # Without gaps there is no need for types that have them.
+    usual = {"Int64": "int64", "boolean": "bool"}
+    dtypes = {name: usual[str(d)] for name, d in frame.dtypes.items() if str(d) in usual}
+    return frame.astype(dtypes)

@@ -7,6 +7,7 @@
     events     = event {"," event}              event: a condition, or a column's name alone
     conditions = condition {"," condition}
     condition  = name ("=" | "!=" | "<" | "<=" | ">" | ">=") value
+               | value ("<" | "<=") name ("<" | "<=") value, and the same with > and >=
                | name ["not"] "in" "{" value {"," value} "}"
 
 Names and values that hold blanks or any of ``, | ( ) { } = < > ! ' "`` stand in quotes.
@@ -76,6 +77,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+# The sign that a comparison has with its sides exchanged.
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SIGNS = {"=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -154,22 +157,30 @@ class _Reader:
         token = self.peek()
         return token.kind == "word" and token.text.casefold() == text
 
-    def event(self) -> Condition | str:
-        """Read a condition, or a column's name alone."""
+    def event(self) -> list[Condition | str]:
+        """Read a condition (two, if it is an interval), or a column's name alone."""
         column = self.word("the name of a column")
         token = self.peek()
         if token.kind == "sign" and token.text in _SIGNS:
             operator = _SIGNS[self.take().text]
-            return Condition(column, operator, (self.word("a value"),))
+            value = self.word("a value")
+            following = self.peek()
+            if operator in _TURNED and following.kind == "sign" and following.text in _TURNED:
+                if following.text[0] != operator[0]:
+                    raise self.wrong(f"{operator[0]!r} as before, or the end of the condition")
+                name, low = value, column
+                second = Condition(name, self.take().text, (self.word("a value"),))
+                return [Condition(name, _TURNED[operator], (low,)), second]
+            return [Condition(column, operator, (value,))]
         negated = self.is_word("not")
         if negated:
             self.take()
         if self.is_word("in"):
             self.take()
-            return Condition(column, "not in" if negated else "in", self.values())
+            return [Condition(column, "not in" if negated else "in", self.values())]
         if negated:
             raise self.wrong("'in'")
-        return column
+        return [column]
 
     def values(self) -> tuple[str, ...]:
         self.expect("{")
@@ -182,7 +193,7 @@ class _Reader:
     def events(self, stop: tuple[str, ...]) -> list[Condition | str]:
         found: list[Condition | str] = []
         while not (self.peek().kind == "end" or self.peek().text in stop):
-            found.append(self.event())
+            found += self.event()
             if not self.accept(","):
                 break
         return found

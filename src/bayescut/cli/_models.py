@@ -11,6 +11,7 @@ from bayescut.circuit import Circuit
 from bayescut.cli._errors import CommandError
 from bayescut.cli._tables import PIPE, pandas
 from bayescut.data import Domains, decode
+from bayescut.estimators._answers import Given, given_table
 
 __all__ = ["LoadedModel", "blocks", "load_model"]
 
@@ -33,18 +34,26 @@ class LoadedModel:
 
     @property
     def domains(self) -> Domains:
-        """The columns."""
-        return self.circuit.domains
+        """The columns of the table; a circuit may have more, which tell gaps."""
+        found: Domains = getattr(self.model, "domains_", self.circuit.domains)
+        return found
+
+    def given(self, codes: Any, values: Any, *, tell: bool = False) -> Given:
+        """What rows say; with their gaps, if they tell something."""
+        gaps = getattr(self.model, "_gap_columns", ())
+        return given_table(self.circuit.domains, codes, values, gaps, tell=tell)
 
     @property
     def name(self) -> str:
         """The kind of model."""
         return type(self.model).__name__
 
-    def frame(self, codes: Any) -> Any:
-        """Return codes as a DataFrame of labels."""
+    def frame(self, codes: Any, values: Any = None) -> Any:
+        """Return codes, and values of numbers, as a DataFrame."""
         pandas()
-        return decode(codes, self.domains, as_frame=True)
+        m = len(self.domains)
+        numbers = None if values is None else values[:, :m]
+        return decode(codes[:, :m], self.domains, values=numbers, as_frame=True)
 
     @property
     def has_names(self) -> bool:

@@ -12,15 +12,18 @@ from bayescut.cli._tables import PIPE, TableOptions, split_names
 
 __all__ = [
     "Encoding",
+    "Gaps",
     "Header",
     "Ignore",
     "Json",
+    "Kinds",
     "Missing",
     "ModelFile",
     "OwnMissing",
     "Quiet",
     "Separator",
     "Unseen",
+    "kinds_of",
     "table_options",
 ]
 
@@ -88,6 +91,35 @@ Unseen = Annotated[
         show_default=False,
     ),
 ]
+
+
+class Gaps(str, Enum):
+    """What gaps of the training table tell."""
+
+    random = "random"
+    informative = "informative"
+
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        help="What a column holds, where that is to be overruled: zip=label, age=number, "
+        "since=date, wait=duration. Repeatable.",
+        metavar="COLUMN=KIND",
+    ),
+]
+
+
+def kinds_of(kinds: list[str] | None) -> dict[str | int, str]:
+    """Read what columns hold."""
+    found: dict[str | int, str] = {}
+    for text in split_names(kinds):
+        name, _, kind = text.rpartition("=")
+        if not name:
+            raise typer.BadParameter(f"--kind {text!r} is not of the form column=kind.")
+        found[int(name) if name.isdecimal() else name] = kind
+    return found
 
 
 def table_options(

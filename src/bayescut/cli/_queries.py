@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from bayescut.circuit import Evidence
-from bayescut.cli._answers import allowed_states, answer, blank, impossible, log_probability
+from bayescut.cli._answers import allowed, answer, log_probability
 from bayescut.cli._compiling import compiling
 from bayescut.cli._errors import CommandError, count
 from bayescut.cli._language import parse_conditions, parse_question
@@ -36,7 +35,16 @@ from bayescut.cli._options import (
 from bayescut.cli._output import Writer, text_output
 from bayescut.cli._tables import PIPE, Table, match_table, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table, waiting
-from bayescut.data import encode, missing_code
+from bayescut.data import Domain, encode_table, missing_code
+from bayescut.estimators._answers import (
+    Given,
+    complete,
+    draw,
+    fill_number,
+    log_density,
+    modes,
+    mpe,
+)
 from bayescut.exceptions import DataError, ZeroProbabilityError
 
 __all__ = ["impute", "query", "sample", "score"]
@@ -48,10 +56,10 @@ Output = Annotated[
 ]
 
 
-def _codes(model: LoadedModel, frame: Any, unseen: UnseenChoice | None) -> Any:
+def _read(model: LoadedModel, frame: Any, unseen: UnseenChoice | None, tell: bool) -> Given:
     chosen: Any = getattr(model.model, "unseen", "error") if unseen is None else unseen.value
     try:
-        return encode(
+        codes, values = encode_table(
             frame, model.domains, allow_missing=True, unseen=chosen, estimator_name=model.name
         )
     except DataError as error:
@@ -63,6 +71,7 @@ def _codes(model: LoadedModel, frame: Any, unseen: UnseenChoice | None) -> Any:
             f"{text} Correct the cell or leave it empty, or have all such cells taken as missing "
             "with --unseen missing."
         ) from error
+    return model.given(codes, values, tell=tell)
 
 
 def score(
@@ -86,7 +95,8 @@ def score(
 ) -> None:
     """Say how probable the rows of a table are (natural logarithm).
 
-    Missing cells are summed over exactly.
+    Missing cells are summed over exactly. Columns of numbers count with their density, in the units
+    of the table.
     """
     one_pipe(model=model_file, table=table)
     if output != PIPE and not rows:
@@ -102,11 +112,11 @@ def score(
         quiet=quiet,
     )
     found = read_table(table, options, model.domains)
-    codes = _codes(model, match_table(found.used, model.domains, found.title), unseen)
-    values = np.empty(len(codes))
-    with bar("scoring", len(codes)) as update, compiling(quiet=quiet):
-        for block in blocks(len(codes)):
-            values[block] = model.circuit.log_likelihood(codes[block])
+    given = _read(model, match_table(found.used, model.domains, found.title), unseen, tell=False)
+    values = np.empty(given.n_rows)
+    with bar("scoring", given.n_rows) as update, compiling(quiet=quiet):
+        for block in blocks(given.n_rows):
+            values[block] = log_density(model.circuit, given.take(block), None)
             update(block.stop - block.start)
     n_impossible = int(np.sum(values == -np.inf))
     if rows:
@@ -142,7 +152,7 @@ def sample(
     model_file: ModelFile,
     n: Annotated[int, typer.Option("-n", min=1, help="How many rows to draw.")] = 10,
     given: Annotated[
-        str, typer.Option("--given", help='Conditions, e.g. "age in {old, middle}, sex=f".')
+        str, typer.Option("--given", help='Conditions, e.g. "30 <= age < 40, sex in {f, m}".')
     ] = "",
     seed: Annotated[
         int | None, typer.Option(help="Seed; without one every call draws anew.")
@@ -152,19 +162,12 @@ def sample(
 ) -> None:
     """Draw rows from a model, under conditions if there are any."""
     model = load_model(model_file)
-    domains = model.domains
-    allowed = allowed_states(parse_conditions(given), domains)
-    if given:
-        with waiting("checking the conditions"):
-            possible = (
-                not impossible(allowed, domains)
-                and log_probability(model.circuit, allowed)[0] > -np.inf
-            )
-        if not possible:
+    said = allowed(parse_conditions(given), model.circuit.domains)
+    with waiting("checking the conditions"):
+        if said is None or (given and log_probability(model.circuit, said) == -np.inf):
             raise ZeroProbabilityError(
                 f"{given!r} has probability zero under this model: drop or change a condition."
             )
-    masks = allowed[None, :] if given else None
     generator = np.random.default_rng(seed)
     records: list[Any] = []
     with ExitStack() as stack:
@@ -173,11 +176,9 @@ def sample(
         stack.enter_context(compiling())
         for block in blocks(n):
             size = block.stop - block.start
-            rows = Evidence(blank(size, domains), masks)
-            codes = model.circuit.sample_conditional(rows, generator)
-            frame = model.frame(codes)
+            frame = model.frame(*draw(model.circuit, said.repeat(size), generator, None))
             if writer is None:
-                records += frame.astype(object).to_dict(orient="records")
+                records += _plain_cells(frame).to_dict(orient="records")
             else:
                 writer.write(frame)
             update(size)
@@ -190,7 +191,9 @@ class Method(str, Enum):
     """How missing cells are filled."""
 
     mpe = "mpe"
-    marginal = "marginal"
+    mode = "mode"
+    median = "median"
+    mean = "mean"
     sample = "sample"
 
 
@@ -201,8 +204,9 @@ def impute(
     method: Annotated[
         Method,
         typer.Option(
-            help="mpe: the most probable completion of the row; marginal: each cell's own most "
-            "probable value; sample: a draw."
+            help="mpe: the most probable completion of the row; mode: each cell's own most "
+            "probable value; median, mean: those of numbers, and the mode of labels; sample: a "
+            "draw."
         ),
     ] = Method.mpe,
     seed: Annotated[int | None, typer.Option(help="Seed of --method sample.")] = None,
@@ -232,25 +236,39 @@ def impute(
         quiet=quiet,
     )
     found = read_table(table, options, model.domains, cells=True)
-    codes = _codes(model, match_table(found.used, model.domains, found.title), unseen)
+    given = _read(model, match_table(found.used, model.domains, found.title), unseen, tell=True)
     generator = np.random.default_rng(seed)
     with (
         Writer(output, found.header, found.dialect) as writer,
-        bar("filling", len(codes)) as update,
+        bar("filling", given.n_rows) as update,
         compiling(quiet=quiet),
     ):
-        for block in blocks(len(codes)):
+        for block in blocks(given.n_rows):
+            some = given.take(block)
             try:
-                filled = _fill(model, codes[block], method, generator)
+                filled = _fill(model, some, method, generator)
             except ZeroProbabilityError as error:
-                raise CommandError(_name_row(model, codes, block)) from error
-            writer.write(_with_cells(model, found, codes[block], filled, block))
+                raise CommandError(_name_row(model, given, block)) from error
+            writer.write(_with_cells(model, found, some, filled, block))
             update(block.stop - block.start)
 
 
-def _with_cells(model: LoadedModel, table: Table, codes: Any, filled: Any, block: slice) -> Any:
+def _plain_cells(frame: Any) -> Any:
+    """Return a frame of objects that JSON has: dates and durations as text, gaps as None."""
+    frame = frame.copy()
+    for name in frame:
+        if getattr(frame[name].dtype, "kind", "O") in "mM":
+            frame[name] = frame[name].astype(str)
+    cells = frame.astype(object)
+    return cells.where(frame.notna(), None)
+
+
+def _with_cells(
+    model: LoadedModel, table: Table, given: Given, filled: tuple[Any, Any], block: slice
+) -> Any:
     """Return the rows of a block as they stood in the table, with its gaps filled."""
-    complete = model.frame(filled)
+    complete_rows = model.frame(*filled)
+    codes = given.codes
     names = list(table.used.columns)
     positions = {name: j for j, name in enumerate(model.domains.names or [])}
     if table.cells is None:  # Parquet has types, which decoding restores
@@ -261,9 +279,16 @@ def _with_cells(model: LoadedModel, table: Table, codes: Any, filled: Any, block
     for place, name in enumerate(names):
         column = positions.get(name, place)
         gaps = codes[:, column] == missing_code(codes.dtype)
-        values = complete.iloc[:, column]
+        values = complete_rows.iloc[:, column]
+        domain = model.domains[column]
         if table.cells is None:
             rows[name] = values
+        elif domain.empty:
+            continue
+        elif gaps.any() and domain.grid is not None:
+            texts = rows[name].to_numpy(dtype=object, copy=True)
+            texts[gaps] = [_number_text(x, domain) for x in filled[1][gaps, column].tolist()]
+            rows[name] = texts
         elif gaps.any():
             texts = rows[name].to_numpy(dtype=object, copy=True)
             # A state is written as the table writes it, 38.50 as 38.50, where it occurs there.
@@ -271,7 +296,7 @@ def _with_cells(model: LoadedModel, table: Table, codes: Any, filled: Any, block
             texts[gaps] = [
                 written.get(code, str(value))
                 for code, value in zip(
-                    filled[gaps, column].tolist(), values[gaps].tolist(), strict=True
+                    filled[0][gaps, column].tolist(), values[gaps].tolist(), strict=True
                 )
             ]
             rows[name] = texts
@@ -283,23 +308,28 @@ def _first_rows(codes: Any) -> Iterator[tuple[int, int]]:
     return zip(states.tolist(), first.tolist(), strict=True)
 
 
-def _fill(model: LoadedModel, codes: Any, method: Method, generator: np.random.Generator) -> Any:
+def _number_text(number: float, domain: Domain) -> str:
+    """Write a number in its step, a date as ISO does."""
+    if domain.unit is None and domain.grid is not None and domain.grid.step >= 1:
+        return str(round(number))
+    return str(domain.value(number))
+
+
+def _fill(
+    model: LoadedModel, given: Given, method: Method, generator: np.random.Generator
+) -> tuple[Any, Any]:
     if method is Method.mpe:
-        return model.circuit.mpe(codes)[0]
+        return mpe(model.circuit, given, None)[:2]
     if method is Method.sample:
-        return model.circuit.sample_conditional(codes, generator)
-    posterior = model.circuit.marginals(codes)
-    offsets = model.domains.offsets
-    filled = codes.copy()
-    absent = codes == missing_code(codes.dtype)
-    for column in np.flatnonzero(absent.any(axis=0)):
-        best = posterior[:, offsets[column] : offsets[column + 1]].argmax(axis=1)
-        filled[absent[:, column], column] = best[absent[:, column]]
-    return filled
+        return draw(model.circuit, given, generator, None)
+    posterior = model.circuit.marginals(given.evidence)
+    codes = modes(given, posterior)
+    numbers = {j: fill_number(given, posterior, j, method.value) for j in given.grids()}
+    return codes, complete(given, codes, numbers)
 
 
-def _name_row(model: LoadedModel, codes: Any, block: slice) -> str:
-    values = model.circuit.log_likelihood(codes[block])
+def _name_row(model: LoadedModel, given: Given, block: slice) -> str:
+    values = log_density(model.circuit, given.take(block), None)
     row = block.start + int(np.argmin(values))
     return (
         f"What is observed in row {row} has probability zero under this model, so nothing can "
@@ -321,6 +351,7 @@ def query(
     P(smoker=yes | age=old, sex=f)    a probability
     P(smoker | age=old)               a whole distribution
     P(a=1, b!=2 | c in {x, y}, d>3)   other conditions
+    P(income | 30 <= age < 40)        numbers: intervals, and their mean and quantiles
     MPE(a, b | c=1)                   a and b in the most probable completion of all columns
     MPE(| c=1)                        all of it
 
@@ -349,13 +380,21 @@ def query(
                 ],
                 left=range(len(names)),
             )
+            for name, summary in found.summaries.items():
+                told = ", ".join(f"{title} {_shown(value)}" for title, value in summary.items())
+                emit(f"{name}: {told}")
         elif found.assignment is not None:
             values = ", ".join(f"{name}={value}" for name, value in found.assignment.items())
             chance = math.exp(found.log_probability or 0.0)
             emit(f"{question.text} = {values}")
             exact = "" if found.exact else "; approximate, as the model is a mixture"
             given = "given the evidence, " if question.given else ""
-            emit(f"  {given}the whole row has probability {chance:.6g}{exact}")
+            what = "density" if found.density else "probability"
+            emit(f"  {given}the whole row has {what} {chance:.6g}{exact}")
         else:
             chance = math.exp(found.log_probability or 0.0)
             emit(f"{question.text} = {chance:.6g}  (log {found.log_probability:.6g})")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -93,10 +93,14 @@ def _facts(model: LoadedModel) -> dict[str, Any]:
     return {
         "model": model.name,
         "settings": settings,
-        "columns": len(circuit.domains),
+        "columns": len(model.domains),
         "states": {
             domain.name or str(position): domain.n_states
-            for position, domain in enumerate(circuit.domains)
+            for position, domain in enumerate(model.domains)
+        },
+        "kinds": {
+            domain.name or str(position): domain.kind
+            for position, domain in enumerate(model.domains)
         },
         "parameters": circuit.n_parameters,
         "nodes": circuit.n_nodes,
@@ -111,12 +115,15 @@ def _facts(model: LoadedModel) -> dict[str, Any]:
     }
 
 
+_USUAL = (("unseen", "error"), ("missing", "random"), ("columns", None))
+
+
 def _arguments(settings: dict[str, Any]) -> str:
     hidden = ("n_jobs", "verbose", "n_states")
     return ", ".join(
         f"{name}={value!r}"
         for name, value in settings.items()
-        if name not in hidden and (name, value) != ("unseen", "error")
+        if name not in hidden and (name, value) not in _USUAL
     )
 
 
@@ -126,7 +133,13 @@ def _print_columns(model: LoadedModel, every: bool) -> None:
     lines = []
     for position, domain in enumerate(domains[:shown]):
         values = "continuous"
-        if domain.n_states:
+        if domain.empty:
+            values = "no value was observed"
+        elif domain.grid is not None:
+            low, high = (domain.value(x) for x in domain.grid.range)
+            unit = "" if domain.unit is None else f" {domain.unit}"
+            values = f"{domain.kind}s from {low} to {high}, step {domain.grid.step:g}{unit}"
+        elif domain.n_states:
             limit = domain.n_states if every else min(domain.n_states, 6)
             values = ", ".join(str(domain.label(state)) for state in range(limit))
             values += ", ..." if limit < domain.n_states else ""

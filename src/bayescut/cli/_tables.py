@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
@@ -384,3 +385,45 @@ def _as_labels(column: Any, domain: Domain) -> Any:
         labels[position] = value if state < 0 else domain.label(state)
     labels[-1] = None
     return pandas().Series(labels[codes], index=column.index, dtype=object)
+
+
+def with_types(frame: Any, text: bool = False) -> Any:
+    """Give columns the types that CSV files do not state.
+
+    Whole numbers and truth values with gaps, which pandas reads as fractions and objects, get types
+    that have gaps. Text that is a date in every row, written as ISO 8601 does, becomes dates.
+    """
+    if text:
+        return frame
+    changed = {}
+    for name in frame:
+        column = frame[name]
+        kind = getattr(column.dtype, "kind", "O")
+        seen = column.dropna()
+        if not len(seen):
+            continue
+        if kind == "f" and len(seen) < len(column) and _is_whole(seen):
+            changed[name] = column.astype("Int64")
+        elif kind in "OT" and seen.map(type).eq(bool).all():
+            changed[name] = column.astype("boolean")
+        elif kind in "OT" and seen.map(_is_date).all():
+            try:
+                changed[name] = pandas().to_datetime(column, format="ISO8601")
+            except ValueError:  # the 31st of February
+                continue
+    frame = frame.copy(deep=False) if changed else frame
+    for name, column in changed.items():
+        frame[name] = column
+    return frame
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?")
+
+
+def _is_date(cell: Any) -> bool:
+    return isinstance(cell, str) and _DATE.fullmatch(cell) is not None
+
+
+def _is_whole(column: Any) -> bool:
+    values = column.to_numpy(dtype=np.float64)
+    return bool((np.isfinite(values) & (np.floor(values) == values) & (abs(values) < 2**53)).all())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.data.domains import Domain, Domains, code_dtype, missing_code
 from bayescut.data.grid import Closed
+from bayescut.data.narrow import Piece
 from bayescut.data.tables import is_missing
 from bayescut.exceptions import DataError
 
@@ -26,6 +27,7 @@ __all__ = [
     "encode_evidence",
     "encode_row",
     "encode_sets",
+    "number_pieces",
 ]
 
 
@@ -177,17 +179,53 @@ def _is_interval(said: Any, domain: Domain) -> bool:
 
 
 def _interval_weights(domain: Domain, key: str | int, said: Any) -> FloatArray:
-    if not isinstance(said, Interval):  # one of pandas
-        said = Interval(said.left, said.right, said.closed)
     if domain.grid is None:
-        return _labels_inside(domain, key, said)
+        return _labels_inside(domain, key, _own_interval(said))
+    return domain.grid.weights(*_number_interval(domain, key, said))
+
+
+def _own_interval(said: Any) -> Interval:
+    """Turn an interval of pandas into one of ours."""
+    return said if isinstance(said, Interval) else Interval(said.left, said.right, said.closed)
+
+
+def _number_interval(domain: Domain, key: str | int, said: Any) -> Piece:
+    said = _own_interval(said)
     ends = []
     for bound, endless in ((said.low, -math.inf), (said.high, math.inf)):
         try:
             ends.append(endless if bound is None else _bound(domain, bound))
         except ValueError as error:
             raise DataError(f"Evidence on column {key!r}: {error}.") from error
-    return domain.grid.weights(ends[0], ends[1], said.closed)
+    return ends[0], ends[1], said.closed
+
+
+def number_pieces(
+    evidence: Mapping[str | int, Any], domains: Domains
+) -> dict[int, tuple[Piece, ...]]:
+    """Return the intervals in which evidence sees numbers, by the positions of the columns.
+
+    Parameters
+    ----------
+    evidence, domains
+        As for :func:`encode_evidence`, which finds the errors in them.
+
+    Returns
+    -------
+    dict from column to intervals that do not overlap
+        Of columns of numbers of which a set or an interval is known, not a single value.
+    """
+    found: dict[int, tuple[Piece, ...]] = {}
+    for key, column, said in evidence_items(evidence, domains):
+        domain = domains[column]
+        if domain.grid is None:
+            continue
+        if _is_interval(said, domain):
+            found[column] = (_number_interval(domain, key, said),)
+        elif isinstance(said, Iterable) and not isinstance(said, (str, bytes)):
+            numbers = np.unique(domain.grid.snap([domain.number(one) for one in said]))
+            found[column] = tuple((x, x, "both") for x in numbers.tolist())
+    return found
 
 
 def _bound(domain: Domain, bound: Any) -> float:

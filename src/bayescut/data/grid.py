@@ -224,12 +224,13 @@ class Grid:
         low, high = (self.tail_scale / self.step).tolist()
         return low, high
 
-    def _survival(self, side: int, away: Any) -> FloatArray:
+    def survival(self, side: int, away: Any) -> FloatArray:
+        """Return the share of a tail that lies beyond a distance in bins."""
         return tails.survival(self._scales[side], np.clip(away, 0.0, _FARTHEST))
 
     # Intervals.
 
-    def _limit(self, bound: Any, upper: bool, closed: bool) -> FloatArray:
+    def limit(self, bound: Any, upper: bool, closed: bool) -> FloatArray:
         """Return where an interval ends on the axis on which bin k is [k, k + 1).
 
         A bound that is a multiple of the step takes or leaves its whole bin: x > 0 leaves an atom
@@ -265,8 +266,8 @@ class Grid:
         >>> ages.weights(30, float("inf")).round(2).tolist()
         [0.0, 0.0, 0.22, 1.0, 1.0]
         """
-        begin = float(self._limit(low, False, closed in ("both", "left")))
-        end = float(self._limit(high, True, closed in ("both", "right")))
+        begin = float(self.limit(low, False, closed in ("both", "left")))
+        end = float(self.limit(high, True, closed in ("both", "right")))
         if not begin < end:
             return np.zeros(self.n_cells)
         overlap = np.minimum(self.edges[1:], end) - np.maximum(self.edges[:-1], begin)
@@ -280,8 +281,8 @@ class Grid:
     def _tail_part(self, side: int, near: float, far: float, endless: bool) -> float:
         if far <= 0:
             return 0.0
-        beyond = 0.0 if endless else float(self._survival(side, far))
-        share = float(self._survival(side, max(near, 0.0))) - beyond
+        beyond = 0.0 if endless else float(self.survival(side, far))
+        share = float(self.survival(side, max(near, 0.0))) - beyond
         return float(self.tail_mass[side]) * share
 
     # Moments and modes of the recorded value within each cell.
@@ -357,8 +358,8 @@ class Grid:
         """Return the mass of f below places on the axis on which bin k is [k, k + 1)."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         below = np.interp(place, self.edges, self._below)
-        low = self.tail_mass[0] * self._survival(0, first - place)
-        high = self._below[-1] + self.tail_mass[1] * (1 - self._survival(1, place - last))
+        low = self.tail_mass[0] * self.survival(0, first - place)
+        high = self._below[-1] + self.tail_mass[1] * (1 - self.survival(1, place - last))
         return np.where(place < first, low, np.where(place > last, high, below))
 
     def _place(self, target: FloatArray) -> FloatArray:
@@ -389,7 +390,7 @@ class Grid:
         float64 array of shape (n,)
         """
         table = self._probabilities(probabilities)
-        place = self._limit(np.atleast_1d(np.asarray(values, dtype=np.float64)), True, True)
+        place = self.limit(np.atleast_1d(np.asarray(values, dtype=np.float64)), True, True)
         place = np.where(np.isnan(np.atleast_1d(values)), np.nan, place)
         n_rows = max(len(table), len(place))
         if len(table) not in (1, n_rows) or place.shape not in ((1,), (n_rows,)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -18,29 +18,49 @@ from bayescut._interrupts import interruptible, late_interrupts
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
+from bayescut.circuit._passes import refuse_impossible
 from bayescut.data import (
     Domains,
     column_names,
     decode,
-    encode,
-    encode_row,
+    describe_table,
+    encode_table,
     learn_domains,
-    missing_code,
 )
 from bayescut.data.columns import check_floors
 from bayescut.data.table import Table
-from bayescut.data.tables import is_frame
-from bayescut.estimators._validation import check_choice, check_size, check_weights
+from bayescut.data.tables import as_table, is_frame
+from bayescut.estimators._answers import (
+    QUANTILES,
+    Given,
+    complete,
+    conjunction,
+    draw,
+    expected,
+    fill_number,
+    given_mapping,
+    given_table,
+    log_density,
+    marginal_frame,
+    modes,
+    mpe,
+    number_means,
+    number_quantiles,
+)
+from bayescut.estimators._validation import check_choice, check_size, check_weights, draw_seed
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
+from bayescut.learn.gaps import Completions, fill_empty, with_indicators
+from bayescut.learn.resolution import MOST_CELLS, choose_resolution
 
 
 class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A density over tables whose fitted form is a `bayescut.Circuit`.
 
-    Subclasses implement `_learn`. Missing cells (NaN, None, pandas NA) are marginalised exactly in
-    every query. A value never seen in training is an error that names it, or a missing cell if
-    ``unseen="missing"``.
+    Subclasses implement `_learn`. Columns hold labels, numbers or dates; numbers are learned as
+    ordered cells with a density inside (`bayescut.data.grid`). Missing cells (NaN, None, pandas NA)
+    are marginalised exactly in every query. A label never seen in training is an error that names
+    it, or a missing cell if ``unseen="missing"``.
     """
 
     # Declared so that one place lists what a fitted estimator carries.
@@ -51,12 +71,18 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     n_jobs: int | None
     verbose: int
     n_states: Any
+    columns: Any
+    missing: str
     unseen: str
 
     # Attributes of a fitted estimator that model files hold, beside those of every estimator.
     _state_names: tuple[str, ...] = ()
     # Settings that may change when a run goes on from a checkpoint.
     _may_change: tuple[str, ...] = ("checkpoint", "n_jobs", "n_states", "unseen", "verbose")
+    # Whether gaps are filled once: copies of one row must not be learned from and held out.
+    _one_completion = False
+    # Whether the learner fills the gaps of a table by itself.
+    _takes_gaps = False
     # What a checkpoint was made from, see `_fingerprint`.
     _made_from: str | None = None
 
@@ -70,10 +96,10 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_columns)
-            Whole-number codes 0 .. K - 1 (bool, integer or float arrays), or a DataFrame whose
-            columns hold labels. Missing cells are not allowed here. Leave out columns that are
-            different in nearly every row, such as names: columns of very many states are never
-            cut on, and cost time and memory.
+            A DataFrame with columns of labels, numbers and dates, as their dtypes and contents (or
+            ``columns``) say; `bayescut.data.describe_table` prints what they are taken for. Or an
+            array: whole-number codes 0 .. K - 1, or numbers if there are fractions. Leave out
+            columns that are different in nearly every row, such as names.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), optional
@@ -85,30 +111,72 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """
         count_jobs(self.n_jobs)  # an impossible setting is told before any work
         check_choice("unseen", self.unseen, ("error", "missing"))
-        domains = learn_domains(X, self.n_states)
-        codes = encode(X, domains, allow_missing=False, estimator_name=type(self).__name__)
-        weights = check_weights(sample_weight, len(codes))
-        check_size(domains)
+        domains, weights = self._describe(X, sample_weight)
+        codes, values = encode_table(
+            X, domains, allow_missing=True, estimator_name=type(self).__name__
+        )
+        check_choice("missing", self.missing, ("random", "informative"))
+        table = choose_resolution(fill_empty(Table(codes, domains, weights, values)))
+        check_size(table.domains)
+        told: list[int] = []
+        if self.missing == "informative":
+            if getattr(self, "_valid", None) is not None:
+                raise ValueError("missing='informative' and X_valid exclude each other")
+            told = np.flatnonzero(~table.observed.all(axis=0)).tolist()
+            table = with_indicators(table, told)
         # Kept aside until there is a circuit: a fit that fails leaves the model as it was.
-        self._source = column_names(X), is_frame(X)
+        self._source = column_names(X), is_frame(X), told
         try:
             with late_interrupts():
-                self._keep(self._learn(Table(codes, domains, weights)))
+                if table.has_gaps and not self._takes_gaps:
+                    drawn = Completions(table, self._gap_seed(), n_jobs=self._threads())
+                    table = drawn.single(0) if self._one_completion else drawn.copies()
+                self._keep(self._learn(table))
         finally:
             del self._source
         return self
 
+    def _gap_seed(self) -> int:
+        """Seed of the draws of missing cells: the same table gives the same model."""
+        seed = getattr(self, "random_state", None)
+        return int(seed) if isinstance(seed, (int, np.integer)) else 0
+
+    def _describe(self, X: Any, sample_weight: Any) -> tuple[Domains, FloatArray | None]:
+        """Decide what the columns are, and check the weights of the rows."""
+        if self.columns is not None and not isinstance(self.columns, Mapping):
+            raise TypeError(
+                f"columns must be a mapping from columns to kinds, got {self.columns!r}"
+            )
+        table = as_table(X)
+        if not is_frame(table) and table.dtype.kind in "biu" and not self.columns:
+            domains = learn_domains(X, self.n_states)
+            return domains, check_weights(sample_weight, len(table))
+        weights = check_weights(sample_weight, len(table))
+        report = describe_table(
+            X,
+            columns=self.columns,
+            n_states=self.n_states,
+            sample_weight=weights,
+            max_cells=MOST_CELLS,
+        )
+        return report.domains, weights
+
     def _keep(self, circuit: Circuit, **attributes: Any) -> None:
         """Set the fitted attributes; learners that take long do so after every step."""
-        self._set_domains(circuit.domains, *self._source)
+        names, from_frame, told = self._source
+        self._set_domains(circuit.domains, names, from_frame, told)
         self.circuit_ = circuit
         self.n_parameters_ = circuit.n_parameters
         for name, value in attributes.items():
             setattr(self, name, value)
 
-    def _set_domains(self, domains: Domains, names: list[str] | None, from_frame: bool) -> None:
-        self.domains_ = domains
-        self.n_features_in_ = len(domains)
+    def _set_domains(
+        self, domains: Domains, names: list[str] | None, from_frame: bool, told: list[int]
+    ) -> None:
+        # Columns of the circuit that tell gaps stand behind those of the table.
+        self.domains_ = domains[: len(domains) - len(told)] if told else domains
+        self._gap_columns = told
+        self.n_features_in_ = len(self.domains_)
         self._from_frame = from_frame
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
@@ -119,7 +187,11 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @interruptible
     def score_samples(self, X: Any) -> FloatArray:
-        """Natural log-probability of each row; missing cells are marginalised.
+        r"""Natural log-probability of each row; missing cells are marginalised.
+
+        Columns of numbers count with their density, in the units of the table and never above one
+        over the step in which they are recorded (``domains_[j].grid.step``): for whole numbers it
+        is a probability. Dates count in the unit ``domains_[j].unit``.
 
         Parameters
         ----------
@@ -130,10 +202,10 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         -------
         float64 array of shape (n_rows,)
         """
-        return self._fitted_circuit().log_likelihood(self._encode(X), n_jobs=self._threads())
+        return log_density(self._fitted_circuit(), self._table(X), self._threads())
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-probability of the rows of ``X``."""
+        """Mean log-probability of the rows of ``X``; see `score_samples` for its unit."""
         return float(np.mean(self.score_samples(X)))
 
     @interruptible
@@ -145,14 +217,17 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         n_samples : int
             Number of rows to draw (for each row of evidence).
         evidence : mapping or table, optional
-            ``{column: value}``, or partial rows in which NaN marks what is to be drawn.
+            What is known: ``{column: value}``, where a set of values says that it is one of them
+            and `bayescut.between` and its like that it lies in an interval; or partial rows in
+            which NaN marks what is to be drawn.
         random_state : None, int or Generator
             Source of randomness; None draws anew at every call.
 
         Returns
         -------
         array or DataFrame of shape (n_samples * n_evidence_rows, n_columns)
-            Draws for the first row of evidence come first. As `fit` was given.
+            Draws for the first row of evidence come first. As `fit` was given: numbers come in
+            the steps of the table.
         """
         circuit = self._fitted_circuit()
         if isinstance(n_samples, bool) or not isinstance(n_samples, (int, np.integer)):
@@ -161,13 +236,9 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"Invalid value for 'n_samples': {n_samples}. At least one sample is needed."
             )
-        jobs = self._threads()
-        if evidence is None:
-            codes = circuit.sample(int(n_samples), random_state, n_jobs=jobs)
-        else:
-            rows = np.repeat(self._evidence(evidence), n_samples, axis=0)
-            codes = circuit.sample_conditional(rows, random_state, n_jobs=jobs)
-        return self._decode(codes)
+        given = self._evidence({} if evidence is None else evidence, tell=True)
+        given = given.repeat(int(n_samples))
+        return self._decode(*draw(circuit, given, _generator(random_state), self._threads()))
 
     @interruptible
     def conditional_log_likelihood(self, query: Any, evidence: Any) -> FloatArray:
@@ -178,8 +249,9 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         query, evidence : mappings or tables
-            ``{column: value}`` or partial rows; NaN marks what is neither asked nor given. One row
-            of either goes with all rows of the other.
+            ``{column: value, set or interval}`` or partial rows; NaN marks what is neither asked
+            nor given. One row of either goes with all rows of the other. A number that is asked
+            for counts with its density, an interval with its probability.
 
         Returns
         -------
@@ -191,59 +263,103 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ZeroProbabilityError
             If a row of evidence has probability zero; it is named.
         """
+        circuit = self._fitted_circuit()
         asked, given = self._evidence(query), self._evidence(evidence)
-        n_rows = max(len(asked), len(given))
-        if {len(asked), len(given)} - {1, n_rows}:
-            raise DataError(
-                f"{len(asked)} rows of queries do not go with {len(given)} rows of evidence."
-            )
-        asked = np.broadcast_to(asked, (n_rows, asked.shape[1]))
-        given = np.broadcast_to(given, (n_rows, given.shape[1]))
-        return self.circuit_.conditional_log_likelihood(
-            np.ascontiguousarray(asked), np.ascontiguousarray(given), n_jobs=self._threads()
-        )
+        joint, conflict = conjunction(asked, given)
+        below = log_density(circuit, given, self._threads())
+        refuse_impossible(int(np.argmin(below)) if np.any(below == -np.inf) else -1)
+        above = log_density(circuit, joint, self._threads())
+        return np.where(conflict, -np.inf, above - below)
 
     @interruptible
-    def marginals(self, X: Any) -> Any:
-        """Posterior of every column given what is observed in each row.
+    def marginals(self, X: Any, quantiles: Sequence[float] = QUANTILES) -> Any:
+        """Posterior of every column given what is known of each row.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Rows; NaN marks what is not observed. Observed cells come back with probability 1.
+        X : array-like or DataFrame of shape (n_rows, n_columns), or mapping
+            Rows, in which NaN marks what is not known, or evidence on single columns as in
+            `sample`. Observed cells come back as they are: with probability 1, without a spread.
+        quantiles : sequence of float
+            Which quantiles of numbers are returned.
 
         Returns
         -------
-        list of float64 arrays of shape (n_rows, K), one for each column
-            Probabilities of its states. If the model was fitted on a DataFrame: one DataFrame whose
-            columns are pairs (column, label).
+        list of float64 arrays, one for each column
+            Of labels the probabilities of the states, shape (n_rows, K); of numbers the mean, the
+            standard deviation and the quantiles, shape (n_rows, 2 + n_quantiles).
+            If the model was fitted on a DataFrame: one DataFrame whose columns are pairs
+            (column, label), and (column, "mean"), (column, "std"), (column, "50%") and so on for
+            numbers and dates.
         """
-        probabilities = self._fitted_circuit().marginals(self._encode(X), n_jobs=self._threads())
-        offsets = self.domains_.offsets
+        circuit, given = self._fitted_circuit(), self._evidence(X, tell=True)
+        found = circuit.marginals(given.evidence, n_jobs=self._threads())
         if not self._from_frame:
-            return np.split(probabilities, offsets[1:-1], axis=1)
+            parts = []
+            for j, domain in enumerate(self.domains_):
+                lo, hi = self.domains_.offsets[j : j + 2]
+                if domain.grid is None:
+                    parts.append(np.ascontiguousarray(found[:, lo:hi]))
+                else:
+                    spread = np.column_stack(number_means(given, found, j))
+                    parts.append(np.hstack([spread, number_quantiles(given, found, j, quantiles)]))
+            return parts
+        return marginal_frame(given, found, self.domains_, quantiles, getattr(X, "index", None))
+
+    @interruptible
+    def expectation(self, X: Any, functions: Any) -> Any:
+        """Posterior expectation of functions of single columns.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns), or mapping
+            What is known, as for `marginals`.
+        functions : mapping from column to function, or sequence of columns
+            Of a column of labels: a mapping from labels to numbers, or a callable that turns a
+            label into a number. Of numbers: ``"mean"`` or ``"square"``. Of both: a set or an
+            interval as in `sample`, for the probability that it holds. A column alone stands for
+            its mean, its labels being numbers.
+
+        Returns
+        -------
+        array or DataFrame of shape (n_rows, n_functions)
+
+        Examples
+        --------
+        >>> from bayescut import CNetBD, at_least
+        >>> model = CNetBD().fit([[0, 2], [1, 1], [1, 1], [0, 0]] * 20)
+        >>> model.expectation([[0, float("nan")]], [1]).round(2)
+        array([[1.]])
+        >>> model.expectation([[0, float("nan")]], {1: at_least(1)}).round(2)
+        array([[0.5]])
+        """
+        circuit, given = self._fitted_circuit(), self._evidence(X, tell=True)
+        found = circuit.marginals(given.evidence, n_jobs=self._threads())
+        wanted = functions
+        if not isinstance(functions, Mapping):
+            wanted = {column: "mean" for column in functions}
+        answers = [expected(given, found, key, f) for key, f in wanted.items()]
+        out = np.column_stack(answers) if answers else np.empty((given.n_rows, 0))
+        if not self._from_frame:
+            return out
         import pandas as pd
 
-        labels = [
-            (domain.name if domain.name is not None else j, domain.label(code))
-            for j, domain in enumerate(self.domains_)
-            for code in range(domain.n_states)
-        ]
-        columns = pd.MultiIndex.from_tuples(labels, names=["column", "label"])
-        return pd.DataFrame(probabilities, index=getattr(X, "index", None), columns=columns)
+        return pd.DataFrame(out, index=getattr(X, "index", None), columns=list(wanted))
 
     @interruptible
     def mpe(self, X: Any, return_log_likelihood: bool = False) -> Any:
         """Complete each row with its most probable explanation.
 
-        Exact on deterministic circuits (single networks). On mixtures and ensembles, where the
-        problem is NP-hard, this is the usual approximation: the best completion within the
-        component whose best completion is most probable.
+        With numbers it is the mode of the joint density. Exact on deterministic circuits (single
+        networks). On mixtures and ensembles, where the problem is NP-hard, this is the usual
+        approximation: the best completion within the component whose best completion is most
+        probable.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Rows; NaN marks what is to be completed.
+        X : array-like or DataFrame of shape (n_rows, n_columns), or mapping
+            Rows, in which NaN marks what is to be completed, or evidence on single columns as in
+            `sample`.
         return_log_likelihood : bool
             Return the log-probability of the completed rows too.
 
@@ -251,9 +367,9 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         -------
         array or DataFrame, and a float64 array if asked for
         """
-        circuit = self._fitted_circuit()
-        codes, value = circuit.mpe(self._encode(X), n_jobs=self._threads())
-        table = self._decode(codes, getattr(X, "index", None))
+        circuit, given = self._fitted_circuit(), self._evidence(X, tell=True)
+        codes, values, value = mpe(circuit, given, self._threads())
+        table = self._decode(codes, values, getattr(X, "index", None))
         return (table, value) if return_log_likelihood else table
 
     @interruptible
@@ -264,9 +380,11 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X : array-like or DataFrame of shape (n_rows, n_columns)
             Rows with missing cells.
-        method : {"mpe", "mode", "sample"}
+        method : {"mpe", "mode", "median", "mean", "sample"}
             ``mpe`` fills each row with its jointly most probable completion, ``mode`` each cell
-            with its most probable state, ``sample`` with a draw from the posterior.
+            with its most probable value, ``median`` and ``mean`` each number with its own (rounded
+            to the step of its column) and each label as ``mode`` does, ``sample`` with a draw from
+            the posterior.
         random_state : None, int or Generator
             For ``sample``.
 
@@ -275,21 +393,19 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         array or DataFrame
             Observed cells are as they were.
         """
-        check_choice("method", method, ("mpe", "mode", "sample"))
+        check_choice("method", method, ("mpe", "mode", "median", "mean", "sample"))
+        index = getattr(X, "index", None)
+        circuit, given = self._fitted_circuit(), self._table(X, tell=True)
         if method == "mpe":
-            return self.mpe(X)
-        circuit, codes = self._fitted_circuit(), self._encode(X)
-        if method == "sample":
-            filled = circuit.sample_conditional(codes, random_state, n_jobs=self._threads())
+            codes, values, _ = mpe(circuit, given, self._threads())
+        elif method == "sample":
+            codes, values = draw(circuit, given, _generator(random_state), self._threads())
         else:
-            probabilities = circuit.marginals(codes, n_jobs=self._threads())
-            filled = codes.copy()
-            missing = missing_code(codes.dtype)
-            for j in range(len(self.domains_)):
-                lo, hi = self.domains_.offsets[j : j + 2]
-                rows = codes[:, j] == missing
-                filled[rows, j] = probabilities[rows, lo:hi].argmax(axis=1)
-        return self._decode(filled, getattr(X, "index", None))
+            found = circuit.marginals(given.evidence, n_jobs=self._threads())
+            codes = modes(given, found)
+            numbers = {j: fill_number(given, found, j, method) for j in given.grids()}
+            values = complete(given, codes, numbers)
+        return self._decode(codes, values, index)
 
     # ---------------------------------------------------------------- translation
 
@@ -301,10 +417,11 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _threads(self) -> int:
         return count_jobs(self.n_jobs)
 
-    def _encode(self, X: Any) -> CodeArray:
+    def _encode_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
+        """Codes of a table, and the values of its numbers."""
         check_is_fitted(self, "circuit_")
         unseen: Any = self.unseen
-        return encode(
+        return encode_table(
             X,
             self.domains_,
             allow_missing=True,
@@ -312,14 +429,30 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
             estimator_name=type(self).__name__,
         )
 
-    def _evidence(self, evidence: Any) -> CodeArray:
-        if not isinstance(evidence, Mapping):
-            return self._encode(evidence)
-        check_is_fitted(self, "circuit_")
-        return encode_row(evidence, self.domains_)
+    def _encode(self, X: Any) -> CodeArray:
+        return self._encode_table(X)[0]
 
-    def _decode(self, codes: CodeArray, index: Any = None) -> Any:
-        return decode(codes, self.domains_, index=index, as_frame=self._from_frame)
+    def _table(self, X: Any, *, tell: bool = False) -> Given:
+        """What the rows of a table say; if asked to tell and gaps are informative, by those too."""
+        codes, values = self._encode_table(X)
+        return given_table(self.circuit_.domains, codes, values, self._gap_columns, tell=tell)
+
+    def _evidence(self, evidence: Any, *, tell: bool = False) -> Given:
+        """What evidence on single columns, or partial rows, say."""
+        check_is_fitted(self, "circuit_")
+        if not isinstance(evidence, Mapping):
+            return self._table(evidence, tell=tell)
+        return given_mapping(evidence, self.circuit_.domains)
+
+    def _decode(self, codes: CodeArray, values: FloatArray | None = None, index: Any = None) -> Any:
+        m = len(self.domains_)
+        return decode(
+            codes[:, :m],
+            self.domains_,
+            values=None if values is None else values[:, :m],
+            index=index,
+            as_frame=self._from_frame,
+        )
 
     # ---------------------------------------------------------------- checkpoints
 
@@ -364,7 +497,6 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
         tags.input_tags.allow_nan = True
         return tags
 
@@ -376,6 +508,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         state["circuit_"] = self.circuit_
         state["from_frame"] = self._from_frame
         state["feature_names"] = None if names is None else [str(name) for name in names]
+        if self._gap_columns:
+            state["told"] = list(self._gap_columns)
         if self._made_from is not None:
             state["made_from"] = self._made_from
         return state
@@ -386,11 +520,18 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(self.circuit_, Circuit):
             raise ValueError("circuit_ is not a circuit")
         names, from_frame = state.pop("feature_names"), state.pop("from_frame")
-        if names is not None and (type(names) is not list or names != self.circuit_.domains.names):
+        told = state.pop("told", [])
+        m = len(self.circuit_.domains) - (len(told) if type(told) is list else 0)
+        if type(told) is not list or not all(type(j) is int and 0 <= j < m for j in told):
+            raise ValueError("the columns whose gaps are told are not columns of the table")
+        if any(size != 2 for size in self.circuit_.domains.n_states[m:].tolist()):
+            raise ValueError("what tells a gap has two states")
+        own = self.circuit_.domains[:m].names
+        if names is not None and (type(names) is not list or names != own):
             raise ValueError("the feature names are not those of the columns")
         if type(from_frame) is not bool:
             raise ValueError("from_frame is not a truth value")
-        self._set_domains(self.circuit_.domains, names, from_frame)
+        self._set_domains(self.circuit_.domains, names, from_frame, told)
         self._check_settings()
         self.n_parameters_ = self.circuit_.n_parameters
         if "made_from" in state:
@@ -407,6 +548,15 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Raise an error if a setting of a fitted model cannot be used; for files."""
         count_jobs(self.n_jobs)
         check_choice("unseen", self.unseen, ("error", "missing"))
+        check_choice("missing", self.missing, ("random", "informative"))
         if not isinstance(self.verbose, (int, np.integer)):
             raise ValueError(f"verbose must be a whole number, got {self.verbose!r}")
         check_floors(self.n_states, len(self.domains_))
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint32))
+    return np.random.default_rng(draw_seed(random_state))

@@ -84,7 +84,7 @@ class ContinuousMixture(CircuitEstimator):
         from it and ends where a run without a break would have ended.
     random_state : int, Generator or None, default=None
         Seed.
-    n_states, unseen, n_jobs, verbose
+    n_states, columns, missing, unseen, n_jobs, verbose
         See `CNetBD`. Without a time budget the result does not depend on the number of threads.
 
     Attributes
@@ -118,6 +118,7 @@ class ContinuousMixture(CircuitEstimator):
     """
 
     _state_names = ("validation_score_", "n_epochs_", "validation_scores_", "seed_")
+    _one_completion = True
     _may_change = (*CircuitEstimator._may_change, "max_epochs", "n_points", "time_budget", "tol")
 
     n_epochs_: int
@@ -142,6 +143,8 @@ class ContinuousMixture(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -161,6 +164,8 @@ class ContinuousMixture(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose

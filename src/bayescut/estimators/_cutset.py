@@ -67,6 +67,15 @@ class CNetBD(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        How gaps of the training table came about. ``random``: whether a cell is missing depends on
+        what is observed alone; gaps are filled by draws from their exact conditional under models
+        that are learned in turn, and the score is that of the completed table. ``informative``:
+        each column with gaps also has a hidden column that tells them; queries that complete rows
+        of a table then know of their gaps, likelihoods do not depend on them.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -111,6 +120,8 @@ class CNetBD(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -118,6 +129,8 @@ class CNetBD(SingleCutset):
         self.ess = ess
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -147,6 +160,15 @@ class CNetBIC(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        How gaps of the training table came about. ``random``: whether a cell is missing depends on
+        what is observed alone; gaps are filled by draws from their exact conditional under models
+        that are learned in turn, and the score is that of the completed table. ``informative``:
+        each column with gaps also has a hidden column that tells them; queries that complete rows
+        of a table then know of their gaps, likelihoods do not depend on them.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -186,6 +208,8 @@ class CNetBIC(SingleCutset):
         n_candidates: int | None = 10,
         *,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -193,6 +217,8 @@ class CNetBIC(SingleCutset):
         self.beta = beta
         self.n_candidates = n_candidates
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -233,6 +259,15 @@ class CutsetNetwork(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        How gaps of the training table came about. ``random``: whether a cell is missing depends on
+        what is observed alone; gaps are filled by draws from their exact conditional under models
+        that are learned in turn, and the score is that of the completed table. ``informative``:
+        each column with gaps also has a hidden column that tells them; queries that complete rows
+        of a table then know of their gaps, likelihoods do not depend on them.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -272,6 +307,8 @@ class CutsetNetwork(SingleCutset):
         shrinkage: bool = True,
         products: bool = False,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -283,6 +320,8 @@ class CutsetNetwork(SingleCutset):
         self.shrinkage = shrinkage
         self.products = products
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose

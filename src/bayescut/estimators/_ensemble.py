@@ -26,6 +26,7 @@ from bayescut.exceptions import ModelFileError
 from bayescut.files import save
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.ensemble import BAG, EnsembleLearner, Members, Pool, StopRule
+from bayescut.learn.gaps import Completions
 from bayescut.learn.mixture import ComponentLearner
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.shared import SharedLearner
@@ -95,7 +96,7 @@ class CutsetEnsemble(CircuitEstimator):
         that are missing to it.
     random_state : int, Generator or None, default=None
         Seed.
-    n_states, unseen, n_jobs, verbose
+    n_states, columns, missing, unseen, n_jobs, verbose
         See `CNetBD`. Without a time budget the result does not depend on the number of threads.
 
     Attributes
@@ -126,6 +127,8 @@ class CutsetEnsemble(CircuitEstimator):
 
     _state_names = ("oob_score_", "n_members_", "recipe_weights_", "seed_")
 
+    _takes_gaps = True
+
     oob_score_: float
     n_members_: dict[str, int]
     recipe_weights_: dict[str, float]
@@ -151,6 +154,8 @@ class CutsetEnsemble(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -170,6 +175,8 @@ class CutsetEnsemble(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -191,6 +198,13 @@ class CutsetEnsemble(CircuitEstimator):
         if self.checkpoint is not None:
             self._begin_checkpoint(self.checkpoint, table.codes, weights)
         learner = self._ensemble_learner(table.n_rows)
+        completions: Completions | None = None
+        if table.has_gaps:
+            # No more than a quarter of the time: a short run is better off with more members.
+            gap_time = deadline - 0.75 * (self.time_budget or 0.0)
+            seed = self._gap_seed()
+            completions = Completions(table, seed, n_jobs=learner.n_jobs, deadline=gap_time)
+            table = completions.single(0)
         clusters = KMeansStart(table, learner.n_components)
         pool, seed = self._resume(table.n_rows, [*learner.chains, BAG])
         save_at = math.inf if self.checkpoint is None else -math.inf
@@ -201,6 +215,8 @@ class CutsetEnsemble(CircuitEstimator):
                 stop = StopRule(deadline, _told_the_time(advance) if self.time_budget else advance)
                 while recipes := self._open_recipes(pool, learner, n_chains, n_bags):
                     recipe = pool.next_recipe(recipes, weights)
+                    if completions is not None:  # one of its own for every member
+                        table = completions.single(sum(m.n_turns for m in pool.recipes.values()))
                     if recipe == BAG:
                         missing = n_bags - len(pool.recipes[BAG].circuits)
                         size = min(missing, _BAGS_OF_A_TURN)

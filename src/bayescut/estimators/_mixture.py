@@ -77,7 +77,7 @@ class CutsetMixture(CircuitEstimator):
         File to which the model is saved after every step. If it exists, `fit` goes on from it.
     random_state : int, Generator or None, default=None
         Seed of the start and of sampled assignments.
-    n_states, unseen, n_jobs, verbose
+    n_states, columns, missing, unseen, n_jobs, verbose
         See `CNetBD`.
 
     Attributes
@@ -128,6 +128,7 @@ class CutsetMixture(CircuitEstimator):
         "seed_",
     )
 
+    _one_completion = True
     _may_change = (
         *CircuitEstimator._may_change, "max_iter", "patience", "tol", "warm_start",
     )  # fmt: skip
@@ -157,6 +158,8 @@ class CutsetMixture(CircuitEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -176,6 +179,8 @@ class CutsetMixture(CircuitEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -215,7 +220,7 @@ class CutsetMixture(CircuitEstimator):
         -------
         float64 array of shape (n_rows, n_components_)
         """
-        codes = self._encode(X)
+        codes = self._table(X).codes
         return responsibilities(self.circuit_, codes, self._threads()).shares
 
     def predict(self, X: Any) -> IntArray:
@@ -472,7 +477,7 @@ class EMCNetBD(CutsetMixture):
         Columns tried as cuts.
     max_iter, tol, patience, n_init, validation_fraction, checkpoint
         See `CutsetMixture`.
-    random_state, n_states, unseen, n_jobs, verbose
+    random_state, n_states, columns, missing, unseen, n_jobs, verbose
         See `CutsetMixture`.
 
     Examples
@@ -497,6 +502,8 @@ class EMCNetBD(CutsetMixture):
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -513,6 +520,8 @@ class EMCNetBD(CutsetMixture):
             checkpoint=checkpoint,
             random_state=random_state,
             n_states=n_states,
+            columns=columns,
+            missing=missing,
             unseen=unseen,
             n_jobs=n_jobs,
             verbose=verbose,

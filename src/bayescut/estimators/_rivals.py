@@ -48,6 +48,11 @@ class CNet(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -91,6 +96,8 @@ class CNet(SingleCutset):
         min_entropy: float = 0.01,
         *,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -100,6 +107,8 @@ class CNet(SingleCutset):
         self.min_columns = min_columns
         self.min_entropy = min_entropy
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -142,6 +151,11 @@ class XCNet(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -182,6 +196,8 @@ class XCNet(SingleCutset):
         *,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -191,6 +207,8 @@ class XCNet(SingleCutset):
         self.min_columns = min_columns
         self.random_state = random_state
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -242,6 +260,11 @@ class DCSN(SingleCutset):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns : mapping or None, default=None
+        Kinds of columns where they are not to be found out: from names or positions to "label",
+        "number", "date" or "duration".
+    missing : {"random", "informative"}, default="random"
+        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -287,6 +310,8 @@ class DCSN(SingleCutset):
         products: bool = False,
         *,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -297,6 +322,8 @@ class DCSN(SingleCutset):
         self.forests = forests
         self.products = products
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
