@@ -84,7 +84,9 @@ class BitLayout(NamedTuple):
 
     def states(self, j: int) -> IntArray:
         """The states that the ``j``-th column can have, in the order of its bits."""
-        return np.concatenate([self.first[j : j + 1], self.bit_state[self.ptr[j] : self.ptr[j + 1]]])
+        return np.concatenate(
+            [self.first[j : j + 1], self.bit_state[self.ptr[j] : self.ptr[j + 1]]]
+        )
 
     def few_states(self, sizes: IntArray) -> dict[int, IntArray] | None:
         """The states of columns that have fewer than ``sizes`` says of all; None if none has."""

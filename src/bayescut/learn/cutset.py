@@ -202,15 +202,16 @@ class _Growth:
         self.needs_gain = learner.candidates.needs_gain or learner.stop.needs_gain
         # Where nothing looks at counts before a leaf is settled, only leaves are counted.
         self.counting = self.needs_gain or learner.acceptance.judges
+        # Of two states there is one question: tables of such columns are cut as ever.
+        self._has_groups = learner.groups and bool(np.any(table.sizes > 2))
         self.root = self._root(rows)
         self.n_all = self.root.pairs.n
         self.leaves = learner.trees.leaves(
             learner.score, learner.prior, self.root.pairs, learner.ties
         )
         self.executor: Executor | nullcontext[None] = nullcontext()
-        # A question about two states has one set: tables of such columns are cut as ever.
         self.grouped: GroupedCuts | None = None
-        if learner.groups and not self.root.pairs.layout.binary:
+        if self._has_groups:
             self.grouped = GroupedCuts(
                 learner.score, learner.prior, learner.candidates, self.leaves, table, self.n_all
             )
@@ -246,9 +247,7 @@ class _Growth:
             dtype = np.int32 if table.weights is None else np.float64
             n = len(rows) if table.weights is None else table.total_weight(rows)
             pairs = PairCounts(layout, n, np.empty((0, 0), dtype=dtype))
-        elif self.counting and table.weights is None and not (
-            self.learner.groups and not layout.binary
-        ):
+        elif self.counting and table.weights is None and not self._has_groups:
             bits = pack(table.codes, rows, layout)
             pairs = count_packed(bits, len(rows), layout)
         else:

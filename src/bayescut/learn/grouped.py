@@ -178,7 +178,7 @@ def split_pairs(
     where = branch_of[table.codes[rows, layout.columns[j]]]
     size = np.bincount(where, minlength=len(groups))
     largest = int(size.argmax())
-    lo, hi = int(layout.ptr[j]), int(layout.ptr[j + 1])
+    lo = int(layout.ptr[j])
     layouts = [layout.take({j: group}) for group in groups]
     small, bits = layouts[largest]
     rest = pairs.counts[np.ix_(bits, bits)]

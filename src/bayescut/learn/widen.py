@@ -40,9 +40,7 @@ def fit_leaves(
 
     def fit_leaf(i: int) -> LeafFit:
         node, inside = jobs[i]
-        return leaves.fit(
-            table, inside, node.columns, node.ess, node.n_choices, node.states
-        )
+        return leaves.fit(table, inside, node.columns, node.ess, node.n_choices, node.states)
 
     order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i][1]))
     found = side_by_side(fit_leaf, order, n_jobs)
