@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayescut._atomic import check_folder
 from bayescut._interrupts import interruptible, late_interrupts
 from bayescut._jobs import count_jobs
-from bayescut._typing import CodeArray, FloatArray
+from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data import (
     Domains,
@@ -64,6 +64,10 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _learn(self, table: Table) -> Circuit:
         """Learn a circuit from a complete table and set the learner's own attributes."""
 
+    def _set_apart(self, domains: Domains, n_rows: int) -> IntArray | None:
+        """Columns that the learner takes to be independent of the rest, if there are any."""
+        return None
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitEstimator:
         """Learn a circuit from a table.
 
@@ -72,8 +76,8 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         X : array-like or DataFrame of shape (n_rows, n_columns)
             Whole-number codes 0 .. K - 1 (bool, integer or float arrays), or a DataFrame whose
             columns hold labels. Missing cells are not allowed here. Leave out columns that are
-            different in nearly every row, such as names: columns of very many states are never
-            cut on, and cost time and memory.
+            different in nearly every row, such as names: they teach nothing, and cost time and
+            memory.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), optional
@@ -88,7 +92,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         domains = learn_domains(X, self.n_states)
         codes = encode(X, domains, allow_missing=False, estimator_name=type(self).__name__)
         weights = check_weights(sample_weight, len(codes))
-        check_size(domains)
+        check_size(domains, self._set_apart(domains, len(codes)))
         # Kept aside until there is a circuit: a fit that fails leaves the model as it was.
         self._source = column_names(X), is_frame(X)
         try:
