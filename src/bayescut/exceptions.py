@@ -1,6 +1,6 @@
-"""The errors this library raises on purpose.
+"""The errors and warnings this library raises on purpose.
 
-Every class derives from :class:`BayescutError` and from the built-in error a reader would expect,
+Every error derives from :class:`BayescutError` and from the built-in error a reader would expect,
 so that ``except ValueError`` and scikit-learn's own checks keep working.
 """
 
@@ -9,6 +9,7 @@ __all__ = [
     "CircuitError",
     "DataError",
     "DatasetError",
+    "IdentifierWarning",
     "ModelFileError",
     "PropertyError",
     "ZeroProbabilityError",
@@ -41,3 +42,7 @@ class ModelFileError(BayescutError, ValueError):
 
 class DatasetError(BayescutError, OSError):
     """A data set that cannot be had, or whose content fails its checksum."""
+
+
+class IdentifierWarning(UserWarning):
+    """A column has so many states that nothing can be learned about it; the message names it."""

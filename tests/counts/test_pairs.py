@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.oracle.naive_learner import joint
 
 from bayescut.counts import count_pairs
-from bayescut.counts.pairs import count_bits, count_masked_bits
+from bayescut.counts.pairs import count_bits, count_codes, count_masked_bits, count_packed
 from bayescut.data.bits import bit_layout, pack
 
 
@@ -89,3 +89,31 @@ def test_parent_minus_child_is_the_other_child(weighted):
         assert found.n == pytest.approx(expected.n)
         np.testing.assert_allclose(found.counts, expected.counts, atol=1e-12)
         assert found.counts.dtype == expected.counts.dtype
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_rows", [0, 1, 90])
+def test_adding_up_the_pairs_of_rows_counts_as_bits_do(weighted, n_rows):
+    rng = np.random.default_rng(n_rows)
+    sizes = np.array([40, 2, 1, 33])
+    codes = rng.integers(0, sizes, size=(100, 4)).astype(np.uint8)
+    rows = np.sort(rng.permutation(100)[:n_rows]).astype(np.int32)
+    weights = rng.uniform(0.0, 2.0, n_rows) if weighted else None
+    few = {0: np.unique(codes[rows, 0])} if n_rows > 1 else {}
+    left = np.array([len(few.get(c, range(k))) for c, k in enumerate(sizes.tolist())])
+    layout = bit_layout(np.arange(4), left, few)
+    counts = np.empty((layout.n_bits,) * 2, dtype=np.float64 if weighted else np.int32)
+    count_codes(codes, rows, weights, layout.columns, *layout.bit_of_code(), counts)
+    hot = codes[rows][:, layout.bit_column] == layout.bit_state
+    every = np.ones(n_rows) if weights is None else weights
+    np.testing.assert_allclose(counts, hot.T @ (hot * every[:, None]), atol=1e-12)
+
+
+def test_many_states_are_counted_alike_either_way():
+    sizes = np.array([90, 80, 2])
+    codes = np.random.default_rng(0).integers(0, sizes, size=(500, 3)).astype(np.uint8)
+    layout = bit_layout(np.arange(3), sizes)
+    rows = np.arange(500, dtype=np.int32)
+    found = count_pairs(codes, layout)
+    expected = count_packed(pack(codes, rows, layout), 500, layout)
+    np.testing.assert_array_equal(found.counts, expected.counts)

@@ -142,6 +142,43 @@ def family_counts(bits, planes, unit, n, sizes, ptr, order, parent_ptr, parents)
     return out
 
 
+@kernel
+def some_family_counts(bits, planes, unit, n, row_ptr, row, sizes, order, parent_ptr, parents):
+    """`family_counts` for columns of which only some states are looked at.
+
+    Every state of every column has a mask among ``bits``: that of state s of column v is
+    ``bits[row[row_ptr[v] + s]]``. Rows with any other state count nowhere.
+    """
+    total = 0
+    most = 1
+    for f in range(order.shape[0]):
+        cells = family_cells(sizes, parent_ptr, parents, f)
+        total += cells * sizes[order[f]]
+        most = max(most, cells)
+    out = np.empty(total)
+    n_words = bits.shape[1]
+    masks = np.empty((most, n_words), dtype=np.uint64)
+    start = 0
+    for f in range(order.shape[0]):
+        cells = cell_masks(bits, n, row_ptr, sizes, parents, 0, masks)  # one cell: all rows
+        for i in range(parent_ptr[f], parent_ptr[f + 1]):
+            v = parents[i]
+            k = sizes[v]
+            for c in range(cells - 1, -1, -1):
+                for s in range(k - 1, -1, -1):
+                    state = bits[row[row_ptr[v] + s]]
+                    for w in range(n_words):
+                        masks[c * k + s, w] = masks[c, w] & state[w]
+            cells *= k
+        v = order[f]
+        for c in range(cells):
+            for s in range(sizes[v]):
+                state = bits[row[row_ptr[v] + s]]
+                out[start] = count_mask(masks[c], state, planes, n_words) * unit
+                start += 1
+    return out
+
+
 def count_families(
     codes: CodeArray,
     rows: IntArray,

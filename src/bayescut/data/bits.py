@@ -2,7 +2,8 @@
 
 A column of K states owns K - 1 bit columns (*reduced one-hot*): bit column s - 1 is set where the
 cell holds state s. State 0 has no bits, its counts follow by subtraction, so a binary table is
-exactly one bit per cell.
+exactly one bit per cell. Where only some states of a column can occur, the first of them is the one
+without a bit.
 
 ``bits[b, w]`` holds rows 64 w .. 64 w + 63 of bit column ``b``, the first row in the lowest bit.
 Counting pairs walks whole columns, so a column is contiguous: 0.1 ns a word and pair, where the
@@ -11,6 +12,7 @@ transposed layout took 0.4 ns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +60,8 @@ class BitLayout(NamedTuple):
         Column ``j`` owns bit columns ``ptr[j] .. ptr[j + 1] - 1``, K - 1 of them.
     bit_column, bit_state : int64 arrays of shape (B,)
         For every bit column, the column of the table and the state it stands for.
+    first : int64 array of shape (m,)
+        The state of every column that has no bit.
     binary : bool
         Every column has exactly two states, so bit column ``j`` is column ``j``.
     adjacent : bool
@@ -69,6 +73,7 @@ class BitLayout(NamedTuple):
     ptr: IntArray
     bit_column: IntArray
     bit_state: IntArray
+    first: IntArray
     binary: bool
     adjacent: bool
 
@@ -77,9 +82,64 @@ class BitLayout(NamedTuple):
         """Number of bit columns."""
         return len(self.bit_column)
 
+    def states(self, j: int) -> IntArray:
+        """The states that the ``j``-th column can have, in the order of its bits."""
+        return np.concatenate(
+            [self.first[j : j + 1], self.bit_state[self.ptr[j] : self.ptr[j + 1]]]
+        )
 
-def bit_layout(columns: IntArray, sizes: IntArray) -> BitLayout:
-    """Lay out the bit columns of ``columns``, whose numbers of states are ``sizes``."""
+    def few_states(self, sizes: IntArray) -> dict[int, IntArray] | None:
+        """The states of columns that have fewer than ``sizes`` says of all; None if none has."""
+        lost = np.flatnonzero(sizes[self.columns] != self.sizes)
+        return {int(self.columns[j]): self.states(j) for j in lost.tolist()} if len(lost) else None
+
+    def take(self, kept: Mapping[int, IntArray] | IntArray) -> tuple[BitLayout, IntArray]:
+        """Lay out some of the columns, or some of their states; return the bits that stay, too.
+
+        Parameters
+        ----------
+        kept : int array, or mapping from int to int array
+            Positions of columns; or, for columns that lose states, which of their states stay, as
+            ascending positions in `states`. A column of one state is settled and goes.
+        """
+        if isinstance(kept, Mapping):
+            few = {j: local for j, local in kept.items()}
+            stay = [j for j in range(len(self.columns)) if j not in few or len(few[j]) > 1]
+        else:
+            few, stay = {}, np.asarray(kept).tolist()
+        restricted: dict[int, IntArray] = {}
+        bits: list[IntArray] = []
+        for j in stay:
+            here = self.states(j)
+            if j in few:
+                bits.append(self.ptr[j] + few[j][1:] - 1)
+                here = here[few[j]]
+            else:
+                bits.append(np.arange(self.ptr[j], self.ptr[j + 1]))
+            restricted[int(self.columns[j])] = here
+        columns = self.columns[stay]
+        sizes = np.array([len(restricted[c]) for c in columns.tolist()], dtype=np.int64)
+        layout = bit_layout(columns, sizes, restricted)
+        return layout, np.concatenate([np.empty(0, dtype=np.int64), *bits])
+
+    def bit_of_code(self) -> tuple[IntArray, IntArray]:
+        """Where the bits of codes are listed: of code x of column j at ``start[j] + x``, or -1."""
+        top = self.first.copy()
+        np.maximum.at(top, np.repeat(np.arange(len(top)), self.sizes - 1), self.bit_state)
+        start = np.concatenate([[0], np.cumsum(top + 1)]).astype(np.int64)
+        bit = np.full(start[-1], -1, dtype=np.int64)
+        owner = np.repeat(np.arange(len(top)), self.sizes - 1)
+        bit[start[owner] + self.bit_state] = np.arange(self.n_bits)
+        return start[:-1], bit
+
+
+def bit_layout(
+    columns: IntArray, sizes: IntArray, states: Mapping[int, IntArray] | None = None
+) -> BitLayout:
+    """Lay out the bit columns of ``columns``, whose numbers of states are ``sizes``.
+
+    ``states`` lists the states of columns that cannot have all of those of their domains.
+    """
     # Copies: a read-only array is another type to numba, for which kernels are compiled again.
     columns = np.array(columns, dtype=np.int64)
     sizes = np.array(sizes, dtype=np.int64)
@@ -87,9 +147,15 @@ def bit_layout(columns: IntArray, sizes: IntArray) -> BitLayout:
     np.cumsum(sizes - 1, out=ptr[1:])
     bit_column = np.repeat(columns, sizes - 1)
     bit_state = np.arange(len(bit_column), dtype=np.int64) - np.repeat(ptr[:-1], sizes - 1) + 1
+    first = np.zeros(len(columns), dtype=np.int64)
+    for j, column in enumerate(columns.tolist() if states else ()):
+        if column in states:
+            first[j] = states[column][0]
+            bit_state[ptr[j] : ptr[j + 1]] = states[column][1:]
     binary = bool(np.all(sizes == 2))
     adjacent = binary and bool(np.all(np.diff(columns) == 1))
-    return BitLayout(columns, sizes, ptr, bit_column, bit_state, binary, adjacent)
+    adjacent = adjacent and not first.any() and bool(np.all(bit_state == 1))
+    return BitLayout(columns, sizes, ptr, bit_column, bit_state, first, binary, adjacent)
 
 
 @kernel
@@ -137,6 +203,35 @@ def pack_rows(codes, rows, bit_column, bit_state, adjacent, bits):
             bits[b, w] = word
 
 
+@kernel
+def pack_states(codes, rows, columns, start, bit, bits):
+    """`pack_rows` by one look-up for every cell: columns of many states have few bits set."""
+    n = rows.shape[0]
+    n_bits, n_words = bits.shape
+    block = np.zeros(n_bits, dtype=np.uint64)
+    for w in range(n_words):
+        for q in range(min(64, n - 64 * w)):
+            line = codes[rows[64 * w + q]]
+            one = np.uint64(1) << np.uint64(q)
+            for j in range(columns.shape[0]):
+                b = bit[start[j] + line[columns[j]]]
+                if b >= 0:
+                    block[b] |= one
+        for b in range(n_bits):
+            bits[b, w] = block[b]
+            block[b] = 0
+
+
+@kernel
+def pack_masks(codes, rows, start, bits):
+    """Set bit r of ``bits[start[j] + x]`` where row r has state x in column j; zeros are given."""
+    for r in range(rows.shape[0]):
+        line = codes[rows[r]]
+        one = np.uint64(1) << np.uint64(r % 64)
+        for j in range(line.shape[0]):
+            bits[start[j] + line[j], r // 64] |= one
+
+
 def pack(codes: CodeArray, rows: IntArray, layout: BitLayout) -> BitArray:
     """Pack rows of a table into words.
 
@@ -162,5 +257,8 @@ def pack(codes: CodeArray, rows: IntArray, layout: BitLayout) -> BitArray:
            [6]], dtype=uint64)
     """
     bits = np.empty((layout.n_bits, (len(rows) + 63) // 64), dtype=np.uint64)
-    pack_rows(codes, rows, layout.bit_column, layout.bit_state, layout.adjacent, bits)
+    if layout.binary:
+        pack_rows(codes, rows, layout.bit_column, layout.bit_state, layout.adjacent, bits)
+    else:
+        pack_states(codes, rows, layout.columns, *layout.bit_of_code(), bits)
     return bits

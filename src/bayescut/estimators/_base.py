@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayescut._atomic import check_folder
 from bayescut._interrupts import interruptible, late_interrupts
 from bayescut._jobs import count_jobs
-from bayescut._typing import CodeArray, FloatArray
+from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit._passes import refuse_impossible
 from bayescut.data import (
@@ -90,6 +90,10 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _learn(self, table: Table) -> Circuit:
         """Learn a circuit from a complete table and set the learner's own attributes."""
 
+    def _set_apart(self, domains: Domains, n_rows: int) -> IntArray | None:
+        """Columns that the learner takes to be independent of the rest, if there are any."""
+        return None
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitEstimator:
         """Learn a circuit from a table.
 
@@ -117,7 +121,7 @@ class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
         )
         check_choice("missing", self.missing, ("random", "informative"))
         table = choose_resolution(fill_empty(Table(codes, domains, weights, values)))
-        check_size(table.domains)
+        check_size(table.domains, self._set_apart(table.domains, table.n_rows))
         told: list[int] = []
         if self.missing == "informative":
             if getattr(self, "_valid", None) is not None:

@@ -12,12 +12,18 @@ import numpy as np
 from bayescut._typing import FloatArray, IntArray
 from bayescut.data import Domains
 from bayescut.data.table import Table
-from bayescut.exceptions import DataError
+from bayescut.exceptions import DataError, IdentifierWarning
 
 #: Most parents of a column: tables of 2^17 cells.
 MAX_WIDTH = 16
-# Pair counts of as many states (beyond the first of each column) take 4 GiB.
-_MOST_BITS = 2**15
+# Learning holds the counts of pairs of states of a node, of the branches it tries and of the best
+# of them, and of nodes that wait: eight times four bytes for a pair at the peak.
+_PAIR_BYTES = 32
+_MOST_BYTES = 2**32
+# A column of more states than this with fewer rows for each than that teaches nothing but itself:
+# names, numbers of customers, amounts of money taken for labels.
+_MANY_STATES = 32
+_ROWS_PER_STATE = 5
 # Weights of this many rows that add up to one row or less were normalised by mistake.
 _MANY_ROWS = 10
 
@@ -71,18 +77,55 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
     return None if bool(np.all(weights == 1.0)) else weights
 
 
-def check_size(domains: Domains) -> None:
-    """Raise a DataError if the counts of pairs of states would be too large, naming a column."""
+def find_identifiers(domains: Domains, n_rows: int) -> IntArray:
+    """Columns of labels that are different in nearly every row, or have too few rows for a state.
+
+    Examples
+    --------
+    >>> find_identifiers(Domains.of_sizes([2, 900, 30, 40]), 1000)
+    array([1])
+    """
     states = domains.n_states
+    labels = np.array([domain.grid is None for domain in domains], dtype=bool)
+    many = (states > _MANY_STATES) & (n_rows < _ROWS_PER_STATE * states)
+    return np.flatnonzero(labels & many)
+
+
+def warn_of_identifiers(domains: Domains, n_rows: int, apart: IntArray) -> None:
+    """Warn, once for all of them, that columns are taken to be independent of the rest."""
+    if len(apart) == 0:
+        return
+    found = ", ".join(
+        f"{j if domains[j].name is None else domains[j].name!r} ({domains.n_states[j]} states)"
+        for j in apart.tolist()
+    )
+    warnings.warn(
+        f"Nothing can be learned from {n_rows} rows about how columns of so many states depend on "
+        f"others; taken to be independent of all other columns: {found}. Leave them out, bin them, "
+        "or pass identifiers='keep'.",
+        IdentifierWarning,
+        stacklevel=4,
+    )
+
+
+def check_size(domains: Domains, apart: IntArray | None = None) -> None:
+    """Raise a DataError if the counts of pairs of states would be too large, naming a column.
+
+    Columns set ``apart`` are not counted.
+    """
+    states = domains.n_states.copy()
+    if apart is not None:
+        states[apart] = 1
     n_bits = int((states - 1).sum())
-    if n_bits <= _MOST_BITS:
+    if n_bits**2 * _PAIR_BYTES <= _MOST_BYTES:
         return
     widest = int(states.argmax())
     name = domains[widest].name
     raise DataError(
         f"The columns have {n_bits + len(domains)} states together, whose pairs would take "
-        f"{n_bits**2 * 4 / 2**30:.0f} GiB to count. Column {widest if name is None else name!r} "
-        f"has {states[widest]} of them: leave out or bin such columns."
+        f"{n_bits**2 * _PAIR_BYTES / 2**30:.0f} GiB to count. Column "
+        f"{widest if name is None else name!r} has {states[widest]} of them: leave out or bin such "
+        "columns."
     )
 
 

@@ -15,6 +15,7 @@ from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import bit_layout, pack
 from bayescut.data.table import Table
 from bayescut.learn.cuts import evaluate_cuts, information_gain, split_counts
+from bayescut.learn.grouped import GroupedCuts
 from bayescut.learn.leaves import join_leaves
 from bayescut.learn.rules import Acceptance, Candidates, Improves, Stop, TopGain
 from bayescut.learn.settled import Settled
@@ -55,6 +56,9 @@ class CutsetLearner:
         Threads that evaluate candidates; the result does not depend on it.
     ties : PairCounts or None
         Counts of the larger table that the rows are a part of: decide the ties of trees.
+    groups : bool
+        Cuts on columns of more than two states ask about sets of states, see
+        `bayescut.learn.grouped`; otherwise they have one branch for every state.
     """
 
     score: Score
@@ -66,11 +70,26 @@ class CutsetLearner:
     n_jobs: int = 1
     products: bool = False
     ties: PairCounts | None = None
+    groups: bool = False
+
+    def __post_init__(self) -> None:
+        if self.groups and not (
+            self.acceptance.judges
+            and not self.stop.needs_gain
+            and self.ties is None
+            and self.trees == Trees(by_mutual_information=False, spanning=False)
+        ):
+            raise ValueError(
+                "groups need forests chosen by the score, cuts that are judged, no stop by gain "
+                "and no ties"
+            )
 
     sweep_factor: ClassVar[int] = 1
 
     def for_components(self, table: Table, seed: int = 0) -> CutsetLearner:
         """Ties among trees go to what the whole table prefers; see `ComponentLearner`."""
+        if self.groups:
+            return replace(self, n_jobs=1)
         layout = bit_layout(np.arange(table.n_columns), table.sizes)
         ties = count_pairs(table.codes, layout, sample_weight=table.weights)
         return replace(self, n_jobs=1, ties=ties)
@@ -158,8 +177,7 @@ class Growing:
             # Branch counts are slices of a larger buffer, which a copy lets go.
             self.pairs = PairCounts(layout, self.pairs.n, self.pairs.counts.copy())
             return
-        small = bit_layout(layout.columns[active], layout.sizes[active])
-        bits = np.concatenate([np.arange(layout.ptr[j], layout.ptr[j + 1]) for j in active])
+        small, bits = layout.take(active)
         self.pairs = PairCounts(small, self.pairs.n, self.pairs.counts[np.ix_(bits, bits)])
         if self.tree is not None:
             self.tree = self.tree.moved(active)
@@ -184,12 +202,19 @@ class _Growth:
         self.needs_gain = learner.candidates.needs_gain or learner.stop.needs_gain
         # Where nothing looks at counts before a leaf is settled, only leaves are counted.
         self.counting = self.needs_gain or learner.acceptance.judges
+        # Of two states there is one question: tables of such columns are cut as ever.
+        self._has_groups = learner.groups and bool(np.any(table.sizes > 2))
         self.root = self._root(rows)
         self.n_all = self.root.pairs.n
         self.leaves = learner.trees.leaves(
             learner.score, learner.prior, self.root.pairs, learner.ties
         )
         self.executor: Executor | nullcontext[None] = nullcontext()
+        self.grouped: GroupedCuts | None = None
+        if self._has_groups:
+            self.grouped = GroupedCuts(
+                learner.score, learner.prior, learner.candidates, self.leaves, table, self.n_all
+            )
 
     def __enter__(self) -> _Growth:
         if self.learner.n_jobs > 1:
@@ -222,7 +247,7 @@ class _Growth:
             dtype = np.int32 if table.weights is None else np.float64
             n = len(rows) if table.weights is None else table.total_weight(rows)
             pairs = PairCounts(layout, n, np.empty((0, 0), dtype=dtype))
-        elif self.counting and table.weights is None:
+        elif self.counting and table.weights is None and not self._has_groups:
             bits = pack(table.codes, rows, layout)
             pairs = count_packed(bits, len(rows), layout)
         else:
@@ -246,7 +271,8 @@ class _Growth:
     def _grow_tree(self, part: Growing) -> None:
         """Give a node the tree it is worth as a leaf."""
         node = part.node
-        part.tree = self.leaves.grow(part.pairs, part.active, node.ess, node.n_choices)
+        grow = self.leaves.grow if self.grouped is None else self.grouped.grow
+        part.tree = grow(part.pairs, part.active, node.ess, node.n_choices)
         node.score = part.tree.score
 
     def _too_small(self, part: Growing) -> bool:
@@ -273,7 +299,11 @@ class _Growth:
         for i, active in enumerate(scopes):
             child = Growing(
                 node=Settled(
-                    n=node.n, ess=node.ess, n_choices=node.n_choices, columns=columns[active]
+                    n=node.n,
+                    ess=node.ess,
+                    n_choices=node.n_choices,
+                    columns=columns[active],
+                    states=node.states,
                 ),
                 rows=part.rows,
                 pairs=part.pairs,
@@ -287,6 +317,8 @@ class _Growth:
 
     def _cut(self, part: Growing) -> list[Growing]:
         """Cut a node if that is accepted; return its branches."""
+        if self.grouped is not None:
+            return self._cut_grouped(part, self.grouped)
         learner, layout, active = self.learner, part.pairs.layout, part.active
         states = layout.sizes[active]
         cells = states * layout.n_bits**2
@@ -304,6 +336,53 @@ class _Growth:
         if learner.acceptance.judges:
             return self._cut_best(part, chosen)
         return self._cut_first(part, int(chosen[0]))
+
+    def _cut_grouped(self, part: Growing, cuts: GroupedCuts) -> list[Growing]:
+        """Cut a node by the best question about one of its columns, if that is accepted."""
+        learner, node = self.learner, part.node
+        if self._too_small(part):
+            return []
+        if len(part.active) < len(part.pairs.layout.columns):
+            layout, bits = part.pairs.layout.take(part.active)
+            part.pairs = PairCounts(layout, part.pairs.n, part.pairs.counts[np.ix_(bits, bits)])
+            part.active = np.arange(len(part.active))
+        executor = self.executor if isinstance(self.executor, Executor) else None
+        n_jobs = learner.n_jobs if executor is not None else 1
+        cut = cuts.best(node, part.rows, part.pairs, executor, n_jobs)
+        if cut is None:
+            return []
+        if not learner.acceptance.accept(node.score, cut.score, node.n, self.n_all):
+            return []
+        score, layout = learner.score, part.pairs.layout
+        node.cut = column = int(layout.columns[cut.position])
+        states = layout.states(cut.position)
+        node.branches = tuple(tuple(states[group].tolist()) for group in cut.groups)
+        node.cut_score = cut.score - sum(tree.score for tree in cut.trees)
+        with np.errstate(divide="ignore"):
+            sizes = np.array([pairs.n for pairs in cut.pairs])
+            node.log_weight = np.log(score.parameters(sizes, score.cut_ess(node.ess)))
+        child_ess = score.child_ess(node.ess, len(cut.groups))
+        children = []
+        for branch, (pairs, tree) in enumerate(zip(cut.pairs, cut.trees, strict=True)):
+            left = states[cut.groups[branch]]
+            settled = len(left) == 1
+            others = {c: here for c, here in node.states.items() if c != column}
+            child = Growing(
+                node=Settled(
+                    n=pairs.n,
+                    ess=child_ess,
+                    n_choices=node.n_choices - settled,
+                    columns=pairs.layout.columns,
+                    score=tree.score,
+                    states=others if settled else others | {column: left},
+                ),
+                rows=node.rows_of(branch, part.rows, self.table.codes),
+                pairs=pairs,
+                active=np.arange(len(pairs.layout.columns)),
+                tree=tree,
+            )
+            children.append(child)
+        return children
 
     def _rows_of(self, part: Growing) -> tuple[FloatArray | None, BitArray]:
         """What the branches of a node are counted from: weights, or packed rows."""
@@ -456,6 +535,7 @@ def _join_parts(node: Settled) -> None:
             n_choices=node.n_choices,
             columns=np.sort(np.concatenate([part.columns for part in apart])),
             score=sum(part.score for part in apart),
+            states=node.states,
             leaf=join_leaves(leaves) if leaves else None,
         )
         node.children = [*(part for part in node.children if part.children), joined]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, PRODUCT
 from bayescut.data.domains import Domains
+from bayescut.learn.leaves import Leaf
 from bayescut.learn.settled import Settled
 
 
@@ -36,9 +39,20 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
     columns: list[IntArray] = []
     hosts, parents, tables, n_parents = [], [], [], []
     n_families, n_edges, params, n_params = [], [], [], []
+    views = _Views(sizes)
+    node_view, family_view, parent_view = [], [], []
+    branch_states: list[int] = []
+    n_branch_states: list[int] = []
     first = 0
     for node in nodes:
         leaf = node.leaf
+        node_view.append(-1)
+        branches: Sequence[Sequence[int]] = [()] * len(node.children)
+        if node.cut is not None:
+            branches = node.branches or [(k,) for k in range(len(node.children))]
+        for states in branches:
+            branch_states.extend(states)
+            n_branch_states.append(len(states))
         n_edges.append(len(node.children))
         n_params.append(0)
         n_families.append(0)
@@ -56,6 +70,7 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
         elif len(leaf.columns) == 1:
             kind.append(CATEGORICAL)
             var.append(int(leaf.columns[0]))
+            node_view[-1] = views.of(leaf, var[-1])
             params.append(leaf.tables)
             n_params[-1] = len(leaf.tables)
         else:
@@ -66,6 +81,8 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
             hosts.append(np.where(leaf.hosts >= 0, leaf.hosts + first, -1))
             n_parents.append(np.diff(leaf.parent_ptr))
             parents.append(leaf.parents)
+            family_view.extend(views.of(leaf, c) for c in leaf.columns.tolist())
+            parent_view.extend(views.of(leaf, c) for c in leaf.parents.tolist())
             tables.append(leaf.tables)
             first += len(leaf.columns)
 
@@ -73,10 +90,12 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
     parent_count = _join(n_parents, np.int64)
     fam_parent = _join(parents, np.int32)
     parent_ptr = _pointers(parent_count)
+    fam_view = np.array(family_view, dtype=np.int32)
+    fam_parent_view = np.array(parent_view, dtype=np.int32)
     # Cells of a family: its own states times those of its parents.
-    cells = sizes[fam_var].astype(np.int64)
+    cells = views.n_states(fam_var, fam_view)
     owner = np.repeat(np.arange(len(fam_var)), parent_count)
-    np.multiply.at(cells, owner, sizes[fam_parent])
+    np.multiply.at(cells, owner, views.n_states(fam_parent, fam_parent_view))
     return Circuit(
         kind=np.array(kind, dtype=np.uint8),
         var=np.array(var, dtype=np.int32),
@@ -94,7 +113,43 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
         fam_table_ptr=_pointers(cells),
         fam_table=_join(tables, np.float64),
         domains=domains,
+        branch_ptr=_pointers(n_branch_states),
+        branch_state=np.array(branch_states, dtype=np.int32),
+        view=np.array(node_view, dtype=np.int32),
+        fam_view=fam_view,
+        fam_parent_view=fam_parent_view,
+        view_ptr=_pointers([len(local) for local in views.local]),
+        view_local=_join(views.local, np.int32),
+        view_share=np.zeros(sum(len(local) for local in views.local)),
     )
+
+
+class _Views:
+    """The views of a circuit while it is laid out, each once."""
+
+    def __init__(self, sizes: IntArray) -> None:
+        self.local: list[IntArray] = []
+        self._sizes = sizes
+        self._left: list[int] = []
+        self._number: dict[tuple[int, bytes], int] = {}
+
+    def of(self, leaf: Leaf, column: int) -> int:
+        """Number of the view through which a leaf sees a column; -1 if it sees all its states."""
+        if not leaf.states or column not in leaf.states:
+            return -1
+        local = np.full(self._sizes[column], -1, dtype=np.int32)
+        local[leaf.states[column]] = np.arange(len(leaf.states[column]))
+        key = (len(local), local.tobytes())
+        if key not in self._number:
+            self._number[key] = len(self.local)
+            self.local.append(local)
+            self._left.append(len(leaf.states[column]))
+        return self._number[key]
+
+    def n_states(self, columns: IntArray, views: IntArray) -> IntArray:
+        """Numbers of states of columns as they are seen."""
+        left = np.array([*self._left, 0], dtype=np.int64)
+        return np.where(views < 0, self._sizes[columns].astype(np.int64), left[views])
 
 
 def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:

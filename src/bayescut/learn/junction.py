@@ -8,6 +8,7 @@ that wait. Width 1 is the maximum spanning forest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from bayescut._typing import FloatArray, IntArray
 from bayescut.counts.families import cell_masks, count_mask, family_counts, row_planes
 from bayescut.data.bits import bit_layout, pack
 from bayescut.data.table import Table
-from bayescut.learn.leaves import Leaf, LeafFit
+from bayescut.learn.leaves import Leaf, LeafFit, left_of
 from bayescut.learn.shrinkage import Outside, shrunken_leaf
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, fill_table, potential
@@ -322,10 +323,17 @@ class JunctionLeaves:
         self._tables: dict[float, tuple[FloatArray, IntArray]] = {}
 
     def fit(
-        self, table: Table, rows: IntArray, columns: IntArray, ess: float, n_choices: int
+        self,
+        table: Table,
+        rows: IntArray,
+        columns: IntArray,
+        ess: float,
+        n_choices: int,
+        states: Mapping[int, IntArray] | None = None,
     ) -> LeafFit:
         """Find the structure of a leaf; see `bayescut.learn.leaves.Leaves`."""
-        layout = bit_layout(columns, table.sizes[columns])
+        sizes, states = left_of(table.sizes, columns, states)
+        layout = bit_layout(columns, sizes[columns], states)
         bits = pack(table.codes, rows, layout)
         planes, unit = row_planes(table.weights, rows)
         n, m = len(rows), len(columns)
@@ -352,11 +360,12 @@ class JunctionLeaves:
             parent_ptr=parent_ptr,
             parents=columns[parents],
             counts=family_counts(bits, planes, unit, n, *shape, order, parent_ptr, parents),
-            sizes=table.sizes,
+            sizes=sizes,
             n_rows=n,
             weight=table.total_weight(rows),
             ess=ess,
             score=float(score),
+            states=states,
         )
 
     def settle(self, fit: LeafFit) -> Leaf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,8 @@ class Leaf(NamedTuple):
         Parent columns, the first the slowest index of the table.
     tables : float64 array
         ``log p(x | parents)`` of the families, end to end, the column's own state fastest.
+    states : mapping from int to int64 array, or None
+        The states that tables have for columns that cannot have all of those of their domains.
     """
 
     columns: IntArray
@@ -32,6 +35,7 @@ class Leaf(NamedTuple):
     parent_ptr: IntArray
     parents: IntArray
     tables: FloatArray
+    states: Mapping[int, IntArray] | None = None
 
 
 class LeafFit(NamedTuple):
@@ -44,7 +48,7 @@ class LeafFit(NamedTuple):
     counts : float64 array
         Counts of the families among the leaf's rows, end to end.
     sizes : int64 array
-        Numbers of states of all columns of the table.
+        Numbers of states of all columns of the table, as far as the leaf's rows can have them.
     n_rows : int
         Number of the leaf's rows.
     weight : float
@@ -53,6 +57,8 @@ class LeafFit(NamedTuple):
         Equivalent sample size of a family.
     score : float
         Score of the leaf, structure costs included.
+    states : mapping from int to int64 array, or None
+        The states that are left of some columns, see `Leaf`.
     """
 
     columns: IntArray
@@ -65,6 +71,7 @@ class LeafFit(NamedTuple):
     weight: float
     ess: float
     score: float
+    states: Mapping[int, IntArray] | None = None
 
     @property
     def families(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -73,18 +80,25 @@ class LeafFit(NamedTuple):
 
     def leaf(self, tables: FloatArray) -> Leaf:
         """Return the leaf with these parameters."""
-        return Leaf(self.columns, self.hosts, self.parent_ptr, self.parents, tables)
+        return Leaf(self.columns, self.hosts, self.parent_ptr, self.parents, tables, self.states)
 
 
 class Leaves(Protocol):
     """Makes leaves, in two steps: most of those that are fitted do not stay."""
 
     def fit(
-        self, table: Table, rows: IntArray, columns: IntArray, ess: float, n_choices: int
+        self,
+        table: Table,
+        rows: IntArray,
+        columns: IntArray,
+        ess: float,
+        n_choices: int,
+        states: Mapping[int, IntArray] | None = None,
     ) -> LeafFit:
         """Find the structure of a leaf over ``columns`` for ``rows`` of a complete table.
 
-        ``n_choices`` is how many columns a parent is one of to the structure prior.
+        ``n_choices`` is how many columns a parent is one of to the structure prior. ``states``
+        lists the states of columns of which the rows cannot have all.
         """
         ...
 
@@ -109,4 +123,21 @@ def join_leaves(leaves: list[Leaf]) -> Leaf:
         np.concatenate([[0], np.cumsum(n_parents)]),
         np.concatenate([leaf.parents for leaf in leaves]),
         np.concatenate([leaf.tables for leaf in leaves]),
+        {c: left for leaf in leaves if leaf.states for c, left in leaf.states.items()},
     )
+
+
+def left_of(
+    sizes: IntArray, columns: IntArray, states: Mapping[int, IntArray] | None
+) -> tuple[IntArray, Mapping[int, IntArray] | None]:
+    """Numbers of states of all columns where some have lost states, and what is left of those.
+
+    Only ``columns`` are looked at; None if all of them have all their states.
+    """
+    few = {c: states[c] for c in columns.tolist() if c in states} if states else {}
+    if not few:
+        return sizes, None
+    left = sizes.copy()
+    for column, here in few.items():
+        left[column] = len(here)
+    return left, few

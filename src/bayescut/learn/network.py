@@ -41,6 +41,8 @@ class NetworkLearner:
         Cut the trees of a forest on their own.
     shrink : bool
         Shrink the tables of leaves towards the rows outside them (`bayescut.learn.shrinkage`).
+    groups : bool
+        Cuts on columns of more than two states ask about sets of states.
     outside : Outside or None
         All rows of the model this network is a part of; None: the network is all of it.
     """
@@ -52,6 +54,7 @@ class NetworkLearner:
     n_jobs: int = 1
     products: bool = False
     shrink: bool = True
+    groups: bool = True
     outside: Outside | None = None
 
     sweep_factor: ClassVar[int] = 1
@@ -89,6 +92,7 @@ class NetworkLearner:
                 self.candidates,
                 n_jobs=self.n_jobs,
                 products=self.products,
+                groups=self.groups,
             )
             root = learner.cut(table, rows, advance)
         leaves = JunctionLeaves(self.score, self.prior, self.width, len(rows), weight, outside)

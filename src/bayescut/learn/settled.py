@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayescut._typing import FloatArray, IntArray
+from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.learn.leaves import Leaf
 
 
@@ -30,16 +30,20 @@ class Settled:
     score : float
         Score of the leaf the node is, or would be without its cut; NaN if no leaf was fitted here
         (at nodes cut by a rule that does not judge).
+    states : dict of int to int64 array
+        The states that are left of columns of which cuts above have ruled out some, ascending.
     leaf : Leaf or None
         The leaf with its parameters; None for a node that is cut, or a product of parts.
     cut : int or None
         The column the node is cut on; None for a leaf and for a product.
+    branches : tuple of tuples of int, or None
+        The states that lead along each branch; None: one branch for every state.
     log_weight : float64 array or None
         Logarithms of the probabilities of its branches.
     cut_score : float
         Score of the cut alone.
     children : list of Settled
-        One for every state of the cut column; of a product, its parts: nodes over different
+        One for every branch of the cut; of a product, its parts: nodes over different
         columns of the same rows.
     """
 
@@ -48,8 +52,10 @@ class Settled:
     n_choices: int
     columns: IntArray
     score: float = np.nan
+    states: dict[int, IntArray] = field(default_factory=dict)
     leaf: Leaf | None = None
     cut: int | None = None
+    branches: tuple[tuple[int, ...], ...] | None = None
     log_weight: FloatArray | None = None
     cut_score: float = 0.0
     children: list[Settled] = field(default_factory=list)
@@ -63,6 +69,15 @@ class Settled:
     def n_cuts(self) -> int:
         """Number of cuts."""
         return sum(node.cut is not None for node in self.walk())
+
+    def rows_of(self, branch: int, rows: IntArray, codes: CodeArray) -> IntArray:
+        """Those of a node's rows that a branch of its cut, or a part of a product, has."""
+        if self.cut is None:
+            return rows
+        here = codes[rows, self.cut]
+        if self.branches is None:
+            return rows[here == branch]
+        return rows[np.isin(here, self.branches[branch])]
 
     def total_score(self) -> float:
         """Score of the whole network: its cuts and its leaves."""

@@ -17,13 +17,19 @@ Structures are still chosen by the score itself.
 from __future__ import annotations
 
 import math
+from threading import Lock
 
 import numpy as np
 
 from bayescut._kernels import kernel
-from bayescut._typing import FloatArray, IntArray
-from bayescut.counts.families import family_cells, family_counts, row_planes
-from bayescut.data.bits import bit_layout, pack
+from bayescut._typing import BitArray, FloatArray, IntArray
+from bayescut.counts.families import (
+    family_cells,
+    family_counts,
+    row_planes,
+    some_family_counts,
+)
+from bayescut.data.bits import bit_layout, pack, pack_masks
 from bayescut.data.table import Table
 from bayescut.learn.leaves import Leaf, LeafFit
 
@@ -46,18 +52,45 @@ class Outside:
 
     def __init__(self, table: Table, rows: IntArray) -> None:
         self.n_rows = len(rows)
+        self._table, self._rows = table, rows
+        self._masks: tuple[IntArray, BitArray] | None = None
+        self._making = Lock()
         self._layout = bit_layout(np.arange(table.n_columns), table.sizes)
         self._bits = pack(table.codes, rows, self._layout)
         self._planes, self._unit = row_planes(table.weights, rows)
 
     def counts(self, fit: LeafFit) -> FloatArray:
         """Counts of the families of a leaf among all rows but its own."""
+        if fit.states:
+            return rows_left(self._some_counts(fit), fit.counts)
         layout = self._layout
         every = family_counts(
             self._bits, self._planes, self._unit, self.n_rows, layout.sizes, layout.ptr,
             fit.columns, fit.parent_ptr, fit.parents,
         )  # fmt: skip
         return rows_left(every, fit.counts)
+
+    def _some_counts(self, fit: LeafFit) -> FloatArray:
+        """Counts among all rows of the families of a leaf that some states cannot reach."""
+        start, masks = self._state_masks()
+        states = fit.states or {}
+        row_ptr = np.concatenate([[0], np.cumsum(fit.sizes)]).astype(np.int64)
+        row = np.concatenate(
+            [start[c] + states.get(c, np.arange(k)) for c, k in enumerate(fit.sizes.tolist())]
+        ).astype(np.int64)
+        return some_family_counts(
+            masks, self._planes, self._unit, self.n_rows, row_ptr, row, *fit.families
+        )
+
+    def _state_masks(self) -> tuple[IntArray, BitArray]:
+        """The rows of every state of every column; made when first asked for."""
+        with self._making:
+            if self._masks is None:
+                start = np.concatenate([[0], np.cumsum(self._table.sizes)]).astype(np.int64)
+                masks = np.zeros((start[-1], (self.n_rows + 63) // 64), dtype=np.uint64)
+                pack_masks(self._table.codes, self._rows, start[:-1], masks)
+                self._masks = start[:-1], masks
+            return self._masks
 
 
 def rows_left(every: FloatArray, own: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -13,7 +14,7 @@ from bayescut.counts.pairs import PairCounts, count_pairs
 from bayescut.data.bits import BitLayout, bit_layout
 from bayescut.data.table import Table
 from bayescut.learn.dcsn import BlendedRule, blend, pseudo_rows, restrict, tree_cells, whole_tables
-from bayescut.learn.leaves import Leaf, LeafFit
+from bayescut.learn.leaves import Leaf, LeafFit, left_of
 from bayescut.learn.trees import TreeRule, posterior_means
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import LOGLIK, XLOGX, PotentialTables
@@ -85,10 +86,17 @@ class PairLeaves(ABC):
         """Work out the parameters of a leaf."""
 
     def fit(
-        self, table: Table, rows: IntArray, columns: IntArray, ess: float, n_choices: int
+        self,
+        table: Table,
+        rows: IntArray,
+        columns: IntArray,
+        ess: float,
+        n_choices: int,
+        states: Mapping[int, IntArray] | None = None,
     ) -> LeafFit:
         """Find the best tree over ``columns`` for ``rows``; see `bayescut.learn.leaves.Leaves`."""
-        layout = bit_layout(columns, table.sizes[columns])
+        sizes, states = left_of(table.sizes, columns, states)
+        layout = bit_layout(columns, sizes[columns], states)
         pairs = count_pairs(table.codes, layout, rows, table.weights)
         active = np.arange(len(columns))
         tree = self.grow(pairs, active, ess, n_choices)
@@ -122,6 +130,10 @@ class PairLeaves(ABC):
             with_ties = _add_ties(pairs, self._ties)
             rule.fit(with_ties, active, ess, _NO_LOOKUP, parent, order)
         columns = pairs.layout.columns
+        sizes = table.sizes
+        if np.any(sizes[columns] != pairs.layout.sizes):
+            sizes = sizes.copy()
+            sizes[columns] = pairs.layout.sizes
         family = np.empty(len(columns), dtype=np.int64)
         family[order] = np.arange(len(order))
         above = parent[order]
@@ -132,11 +144,12 @@ class PairLeaves(ABC):
             parent_ptr=np.concatenate([[0], np.cumsum(has_parent)]),
             parents=columns[above[has_parent]],
             counts=rule.counts(pairs, order, parent),
-            sizes=table.sizes,
+            sizes=sizes,
             n_rows=n_rows,
             weight=pairs.n,
             ess=ess,
             score=score,
+            states=pairs.layout.few_states(table.sizes),
         )
 
     def lookup(self, phi: int, a: float, pairs: PairCounts) -> FloatArray:

@@ -35,13 +35,12 @@ def fit_leaves(
     while stack:
         node, inside = stack.pop()
         jobs.append((node, inside))
-        for state, child in enumerate(node.children):
-            below = inside if node.cut is None else inside[table.codes[inside, node.cut] == state]
-            stack.append((child, below))
+        for branch, child in enumerate(node.children):
+            stack.append((child, node.rows_of(branch, inside, table.codes)))
 
     def fit_leaf(i: int) -> LeafFit:
         node, inside = jobs[i]
-        return leaves.fit(table, inside, node.columns, node.ess, node.n_choices)
+        return leaves.fit(table, inside, node.columns, node.ess, node.n_choices, node.states)
 
     order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i][1]))
     found = side_by_side(fit_leaf, order, n_jobs)
@@ -65,7 +64,7 @@ def _prune(nodes: list[Settled], fits: dict[int, LeafFit]) -> list[Settled]:
         if node.children and below > node.score:
             worth[id(node)] = below
             continue
-        node.cut = None
+        node.cut = node.branches = None
         node.children = []
         node.log_weight = None
         worth[id(node)] = node.score

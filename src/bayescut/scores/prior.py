@@ -27,6 +27,10 @@ class StructureCosts(Protocol):
         """Price of being cut on one particular of ``n_columns`` columns."""
         ...
 
+    def group_cost(self, n_questions: int) -> float:
+        """Price of one particular of the ``n_questions`` that a cut could ask about its column."""
+        ...
+
 
 @dataclass(frozen=True)
 class NoPrior:
@@ -41,6 +45,10 @@ class NoPrior:
         return 0.0
 
     def cut_cost(self, n_columns: int) -> float:
+        """Return 0."""
+        return 0.0
+
+    def group_cost(self, n_questions: int) -> float:
         """Return 0."""
         return 0.0
 
@@ -105,3 +113,7 @@ class StructurePrior:
         """The logarithm of the number of columns, and of the choice to cut."""
         choice = math.log(2.0) if self.constants else 0.0
         return self.scale * (math.log(max(n_columns, 1)) + choice)
+
+    def group_cost(self, n_questions: int) -> float:
+        """The logarithm of the number of questions."""
+        return self.scale * math.log(max(n_questions, 1))

@@ -1,0 +1,191 @@
+"""Tables of labels: cuts about sets of states against cuts with a branch for every state.
+
+    python benchmarks/labels.py                      # every table, log-likelihood of validation
+    python benchmarks/labels.py --part test          # the same for the test parts
+    python benchmarks/labels.py --tables chess german --output folder
+    python benchmarks/labels.py --speed 50000 200000 # seconds by rows, 50 columns of 5 states
+
+The tables are those of ``mixed/`` in the folder that ``BAYESCUT_DATA`` names. Every column is taken
+as labels, numbers too; states are those of all parts, so that no row is impossible for its label
+alone. Where a table comes without parts, a fixed shuffle makes them: 70, 10 and 20 percent. The
+table goes to ``benchmarks/results/labels.csv``, one line for a table, a part and a kind of cut;
+``hidden-class`` is drawn by ``tables/hidden_class.py`` beside the data, and its truth is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import importlib.util
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from _results import RESULTS, open_csv
+from bayescut import CutsetNetwork
+from bayescut.exceptions import IdentifierWarning
+
+FIELDS = ("table", "part", "cuts", "rows", "columns", "most_states", "log_likelihood", "n_cuts",
+          "parameters", "seconds")  # fmt: skip
+KINDS: dict[str, dict[str, Any]] = {
+    "states": {"groups": False, "identifiers": "keep"},
+    "sets": {"groups": True},
+}
+# Adult's columns that hold labels, the income with them.
+_ADULT = [1, 3, 5, 6, 7, 8, 9, 13, 14]
+
+
+class Parts(NamedTuple):
+    """Codes of a table's parts, and the numbers of states of its columns."""
+
+    train: NDArray[np.uint16]
+    valid: NDArray[np.uint16]
+    test: NDArray[np.uint16]
+    states: list[int]
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("BAYESCUT_DATA", "data"))
+
+
+def _read(name: str, file: str, head: bool = True) -> list[list[str]]:
+    with gzip.open(_folder() / "mixed" / name / f"{file}.csv.gz", "rt", newline="") as lines:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
+    return rows[1:] if head else rows
+
+
+def _code(parts: Sequence[list[list[str]]]) -> Parts:
+    every = np.array([row for part in parts for row in part])
+    codes = np.empty(every.shape, dtype=np.uint16)
+    states = []
+    for j in range(every.shape[1]):
+        labels, codes[:, j] = np.unique(every[:, j], return_inverse=True)
+        states.append(len(labels))
+    cuts = np.cumsum([len(part) for part in parts])[:-1]
+    train, valid, test = np.split(codes, cuts)
+    return Parts(train, valid, test, states)
+
+
+def _shuffled(rows: list[list[str]]) -> Parts:
+    order = np.random.default_rng(0).permutation(len(rows)).tolist()
+    a, b = round(0.7 * len(rows)), round(0.8 * len(rows))
+    return _code([[rows[i] for i in part] for part in (order[:a], order[a:b], order[b:])])
+
+
+def _abda(name: str) -> Parts:
+    return _code([_read(name, part) for part in ("train", "valid", "test")])
+
+
+def _adult() -> Parts:
+    train, test = (
+        [[row[c].rstrip(".") for c in _ADULT] for row in _read(name, "data", head=False)
+         if len(row) == 15]
+        for name in ("adult-train", "adult-test")
+    )  # fmt: skip
+    last = round(0.9 * len(train))
+    return _code([train[:last], train[last:], test])
+
+
+def _splice() -> Parts:
+    return _shuffled([row[1:] for row in _read("gefs-splice", "data")])  # without their names
+
+
+def _draw(n_train: int, n_test: int = 5_000) -> tuple[Any, Any, float]:
+    path = _folder().parent / "tables" / "hidden_class.py"
+    spec = importlib.util.spec_from_file_location("hidden_class", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.hidden_class(n_train=n_train, n_test=n_test)
+
+
+def _hidden() -> Parts:
+    train, test, truth = _draw(10_000)
+    print(f"hidden-class: the truth has {truth:.3f} on test")
+    return Parts(train[:9_000], train[9_000:], test, [5] * 50)
+
+
+TABLES = {
+    "breast-cancer": lambda: _shuffled(_read("breast-cancer", "data", head=False)),
+    "dermatology": lambda: _abda("abda-dermatology"),
+    "student": lambda: _abda("abda-student"),
+    "german": lambda: _abda("abda-german"),
+    "kr-vs-kp": lambda: _shuffled(_read("gefs-kr-vs-kp", "data")),
+    "splice": _splice,
+    "chess": lambda: _abda("abda-chess"),
+    "phishing": lambda: _shuffled(_read("gefs-phishing", "data")),
+    "adult": _adult,
+    "hidden-class": _hidden,
+}
+
+
+def measure(name: str, part: str, kind: str) -> dict[str, Any]:
+    """Learn from the training part (for test, from that and validation) and judge a part."""
+    parts = TABLES[name]()
+    train = parts.train if part == "valid" else np.concatenate([parts.train, parts.valid])
+    judged = parts.valid if part == "valid" else parts.test
+    model = CutsetNetwork(n_states=parts.states, **KINDS[kind])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifierWarning)
+        start = time.process_time()
+        model.fit(train)
+        seconds = time.process_time() - start
+    return {
+        "table": name, "part": part, "cuts": kind, "rows": len(train),
+        "columns": train.shape[1], "most_states": max(parts.states),
+        "log_likelihood": f"{model.score(judged):.4f}", "n_cuts": model.n_cuts_,
+        "parameters": model.n_parameters_, "seconds": f"{seconds:.2f}",
+    }  # fmt: skip
+
+
+def speed(rows: Sequence[int]) -> None:
+    """Print what learning takes with cuts of either kind: processor and wall-clock seconds."""
+    for n in rows:
+        train, test, truth = _draw(n)
+        for kind, settings in KINDS.items():
+            CutsetNetwork(**settings).fit(train[:500])
+            cpu, wall = time.process_time(), time.perf_counter()
+            model = CutsetNetwork(**settings).fit(train)
+            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            print(
+                f"{n:>9} rows, {kind:6}: {cpu:7.2f} s of processors, {wall:7.2f} s, "
+                f"{model.n_cuts_} cuts, {model.score(test):.3f} (truth {truth:.3f})",
+                flush=True,
+            )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--part", choices=("valid", "test"), default="valid")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--speed", nargs="+", type=int, metavar="ROWS")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args(argv)
+    if options.speed:
+        speed(options.speed)
+        return
+    path = options.output / "labels.csv"
+    warm = np.random.default_rng(0).integers(0, 3, size=(200, 4)).astype(np.uint16)
+    for kind in options.kinds:  # compile before any clock starts
+        CutsetNetwork(**KINDS[kind]).fit(warm)
+    with open_csv(path, FIELDS, "table", "part", "cuts") as store:
+        for name in options.tables:
+            for kind in options.kinds:
+                row = measure(name, options.part, kind)
+                store.append({key: str(value) for key, value in row.items()})
+                print(*(f"{key}={value}" for key, value in row.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Columns that are set apart: independent of all others, whatever the rest of a table teaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bayescut._typing import FloatArray, IntArray
+from bayescut.data.domains import Domains
+from bayescut.data.table import Table
+from bayescut.learn.leaves import Leaf
+from bayescut.learn.settled import Settled
+from bayescut.scores.base import Score
+
+
+def learn_apart(
+    learn: Callable[[Table], Settled], table: Table, rows: IntArray, apart: IntArray, score: Score
+) -> Settled:
+    """Learn a network of the other columns, and put the columns ``apart`` beside it.
+
+    Parameters
+    ----------
+    learn : callable
+        Learns a network from ``rows`` of the table it is given.
+    table : Table
+        Complete rows.
+    rows : int32 array
+        Those to learn from.
+    apart : int64 array
+        The columns that are independent, ascending.
+    score : Score
+        What tables are worth.
+
+    Returns
+    -------
+    Settled
+        A product of the network and one leaf.
+    """
+    rest = np.setdiff1d(np.arange(table.n_columns), apart)
+    alone = _independent(table, rows, apart, score)
+    if len(rest) == 0:
+        return alone
+    some = Table(
+        np.ascontiguousarray(table.codes[:, rest]),
+        Domains([table.domains[j] for j in rest.tolist()]),
+        table.weights,
+        None if table.values is None else table.values[:, rest],
+    )
+    root = learn(some)
+    for node in root.walk():
+        _renumber(node, rest)
+    every = np.arange(table.n_columns)
+    return Settled(
+        n=root.n, ess=root.ess, n_choices=root.n_choices, columns=every, children=[root, alone]
+    )
+
+
+def _independent(table: Table, rows: IntArray, columns: IntArray, score: Score) -> Settled:
+    """A leaf of independent columns."""
+    weights = None if table.weights is None else table.weights[rows]
+    ess, worth = score.root_ess, 0.0
+    tables: list[FloatArray] = []
+    for column in columns.tolist():
+        k = int(table.sizes[column])
+        counts = np.bincount(table.codes[rows, column], weights, minlength=k)
+        worth += score.single(counts, ess) - score.parameter_cost(table.total_weight(rows)) * (
+            k - 1
+        )
+        with np.errstate(divide="ignore"):
+            tables.append(np.log(score.parameters(counts, ess)))
+    leaf = Leaf(
+        columns,
+        np.full(len(columns), -1),
+        np.zeros(len(columns) + 1, dtype=np.int64),
+        np.empty(0, dtype=np.int64),
+        np.concatenate(tables),
+    )
+    return Settled(
+        n=table.total_weight(rows),
+        ess=ess,
+        n_choices=len(columns),
+        columns=columns,
+        score=worth,
+        leaf=leaf,
+    )
+
+
+def _renumber(node: Settled, columns: IntArray) -> None:
+    """Give a node's columns their numbers in the whole table."""
+    node.columns = columns[node.columns]
+    node.states = {int(columns[c]): left for c, left in node.states.items()}
+    if node.cut is not None:
+        node.cut = int(columns[node.cut])
+    leaf = node.leaf
+    if leaf is not None:
+        states = {int(columns[c]): left for c, left in (leaf.states or {}).items()}
+        node.leaf = leaf._replace(
+            columns=columns[leaf.columns], parents=columns[leaf.parents], states=states or None
+        )

@@ -1,0 +1,265 @@
+import itertools
+
+import numpy as np
+import pytest
+from tests.learn.tables import table_of
+from tests.oracle import naive_groups
+
+from bayescut.circuit import Circuit
+from bayescut.counts.pairs import count_pairs
+from bayescut.data.bits import bit_layout
+from bayescut.learn.cutset import CutsetLearner
+from bayescut.learn.forests import CellTables, best_forest
+from bayescut.learn.freeze import freeze_cutset
+from bayescut.learn.grouped import split_pairs
+from bayescut.learn.groups import best_sets
+from bayescut.learn.junction import JunctionLeaves
+from bayescut.learn.network import NetworkLearner
+from bayescut.learn.rules import TopGain
+from bayescut.learn.shrinkage import Outside
+from bayescut.learn.treeleaves import Trees
+from bayescut.learn.trees import TreeRule
+from bayescut.scores import BayesDirichlet
+from bayescut.scores.circuit_score import bayes_score
+from bayescut.scores.potentials import LGAMMA
+from bayescut.scores.prior import NoPrior, StructurePrior
+
+FORESTS = Trees(by_mutual_information=False, spanning=False)
+SIZES = [5, 3, 2, 6, 4]
+
+
+def rows_with_groups(seed, n, sizes=SIZES):
+    """Rows in which a set of states of the first column decides how the others depend."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, sizes, size=(n, len(sizes)))
+    odd = np.isin(codes[:, 0], [1, 3])
+    for j in range(1, len(sizes)):
+        far = np.where(odd, codes[:, j - 1], sizes[j] - 1 - codes[:, max(j - 2, 1)])
+        kept = rng.random(n) < 0.75
+        codes[:, j] = np.where(kept, far, codes[:, j]) % sizes[j]
+    return codes.astype(np.uint8)
+
+
+def weights_of(n, weighted, seed=0):
+    return np.random.default_rng(seed).uniform(0.1, 3.0, n) if weighted else None
+
+
+CASES = {
+    "plain": (300, SIZES, False),
+    "weights": (200, SIZES, True),
+    "few rows": (9, SIZES, False),
+    "a constant": (150, [4, 1, 3, 2, 5], False),
+    "states without rows": (12, [9, 7, 3, 2], False),
+}
+
+
+def counted(name):
+    n, sizes, weighted = CASES[name]
+    codes, weights = rows_with_groups(3, n, sizes), weights_of(n, weighted)
+    layout = bit_layout(np.arange(len(sizes)), np.array(sizes))
+    return codes, sizes, weights, count_pairs(codes, layout, None, weights)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_best_set_gains_what_a_look_at_the_rows_says(name):
+    codes, sizes, weights, pairs = counted(name)
+    every = np.ones(len(codes)) if weights is None else weights
+    layout, m = pairs.layout, len(sizes)
+    gain, first = np.empty(m), np.concatenate([[0], np.cumsum(sizes)])
+    inside = np.zeros(first[-1], dtype=bool)
+    cells = CellTables(LGAMMA, 0 if weights is not None else len(codes)).get(1.0, layout.sizes)
+    args = (pairs.counts, pairs.counts.dtype.type(pairs.n), layout.sizes, layout.ptr, np.arange(m))
+    for ordered in (False, True):
+        best_sets(*args, np.full(m, ordered), 1.0, LGAMMA, cells, gain, inside, first[:-1].copy())
+        for c in range(m):
+            filled = np.unique(codes[:, c]).tolist()
+            if len(filled) < 2:
+                assert gain[c] == -np.inf
+                continue
+            chosen = np.flatnonzero(inside[first[c] : first[c + 1]])
+            found = naive_groups.set_gain(codes, sizes, c, chosen, every, 1.0)
+            assert gain[c] == pytest.approx(found, abs=1e-6)
+            natural = [
+                naive_groups.set_gain(codes, sizes, c, s, every, 1.0)
+                for s in naive_groups.prefixes(filled)
+            ]
+            if ordered:
+                assert gain[c] == pytest.approx(max(natural), abs=1e-6)
+            else:
+                assert gain[c] >= max(natural) - 1e-6
+
+
+def test_states_are_told_apart_by_what_they_do_whatever_their_order():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 8, size=(2000, 4))
+    for j in range(1, 4):
+        codes[:, j] = rng.random(2000) < np.where(np.isin(codes[:, 0], [0, 3, 4, 7]), 0.8, 0.2)
+    sizes = [8, 2, 2, 2]
+    layout = bit_layout(np.arange(4), np.array(sizes))
+    pairs = count_pairs(codes.astype(np.uint8), layout)
+    gain, inside = np.empty(4), np.zeros(14, dtype=bool)
+    cells = CellTables(LGAMMA, 2000).get(1.0, layout.sizes)
+    best_sets(
+        pairs.counts, np.int32(2000), layout.sizes, layout.ptr, np.arange(4), np.zeros(4, bool),
+        1.0, LGAMMA, cells, gain, inside, np.array([0, 8, 10, 12]),
+    )  # fmt: skip
+    assert set(np.flatnonzero(inside[:8]).tolist()) in ({0, 3, 4, 7}, {1, 2, 5, 6})
+    order = naive_groups.axis_order(codes, sizes, 0, np.ones(2000))
+    best = max(
+        naive_groups.set_gain(codes, sizes, 0, s, np.ones(2000), 1.0)
+        for s in naive_groups.prefixes(order)
+    )
+    assert gain[0] == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forests_are_the_best_by_kruskal(name):
+    codes, sizes, weights, pairs = counted(name)
+    every = np.ones(len(codes)) if weights is None else weights
+    rule = TreeRule(LGAMMA, LGAMMA, False, 0.0, 0.7, 0.0)
+    tables = CellTables(LGAMMA, 0 if weights is not None else len(codes))
+    tree = best_forest(rule, pairs, np.arange(len(sizes)), 1.0, tables)
+    expected = naive_groups.forest_score(codes, sizes, range(len(sizes)), every, 1.0, 0.7)
+    assert tree.score == pytest.approx(expected, rel=1e-9)
+    assert sorted(tree.order.tolist()) == list(range(len(sizes)))
+
+
+def test_counts_beyond_the_tables_are_worked_out():
+    codes = rows_with_groups(0, 400)
+    layout = bit_layout(np.arange(5), np.array(SIZES))
+    pairs = count_pairs(codes, layout)
+    rule = TreeRule(LGAMMA, LGAMMA, False, 0.0, 0.0, 0.0)
+    scores = [
+        best_forest(rule, pairs, np.arange(5), 1.0, CellTables(LGAMMA, n)).score
+        for n in (0, 3, 400)
+    ]
+    assert scores == pytest.approx([scores[0]] * 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_branches_are_counted_as_if_from_their_rows(weighted):
+    codes = rows_with_groups(5, 260)
+    table = table_of(codes, np.array(SIZES), weights_of(260, weighted))
+    layout = bit_layout(np.arange(5), np.array(SIZES))
+    rows = np.arange(10, 250, dtype=np.int32)
+    pairs = count_pairs(codes, layout, rows, table.weights)
+    groups = [np.array([1, 3, 5]), np.array([0]), np.array([2, 4])]
+    found = split_pairs(table, rows, pairs, 3, groups)
+    for group, branch in zip(groups, found, strict=True):
+        inside = rows[np.isin(codes[rows, 3], group)]
+        few = layout.take({3: group})[0]
+        expected = count_pairs(codes, few, inside, table.weights)
+        assert branch.n == pytest.approx(expected.n)
+        np.testing.assert_allclose(branch.counts, expected.counts, atol=1e-9)
+        assert branch.layout.columns.tolist() == ([0, 1, 2, 4] if len(group) == 1 else [*range(5)])
+        # Cutting again knows only the states that are left.
+        for j in range(len(few.columns)):
+            counts = np.bincount(
+                codes[inside, few.columns[j]],
+                None if table.weights is None else table.weights[inside],
+                minlength=10,
+            )
+            np.testing.assert_allclose(branch.single(j), counts[few.states(j)], atol=1e-9)
+
+
+@pytest.mark.parametrize("products", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("divide", [False, True])
+def test_the_score_is_the_marginal_likelihood_of_the_frozen_circuit(products, weighted, divide):
+    codes = rows_with_groups(11, 700)
+    table = table_of(codes, np.array(SIZES), weights_of(700, weighted))
+    learner = CutsetLearner(
+        BayesDirichlet(1.0, divide=divide), NoPrior(), FORESTS, groups=True, products=products
+    )
+    root = learner.learn(table)
+    circuit = freeze_cutset(root, table.domains)
+    grouped = [node for node in root.walk() if node.branches is not None]
+    assert any(len(branch) > 1 for node in grouped for branch in node.branches)
+    exact = bayes_score(circuit, codes, ess=1.0, spread=divide, sample_weight=table.weights)
+    assert root.total_score() == pytest.approx(exact, rel=1e-9)
+
+
+def network(codes, sizes, **settings):
+    table = table_of(codes, np.array(sizes))
+    score = BayesDirichlet(1.0, divide=False)
+    learner = NetworkLearner(score, settings.pop("prior", NoPrior()), **settings)
+    root = learner.learn(table)
+    return root, freeze_cutset(root, table.domains)
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+def test_networks_with_wide_leaves_have_that_score_too(shrink):
+    codes = rows_with_groups(2, 900)
+    root, circuit = network(codes, SIZES, shrink=shrink)
+    assert root.n_cuts > 0
+    assert root.total_score() == pytest.approx(bayes_score(circuit, codes, spread=False), rel=1e-9)
+
+
+def test_all_states_together_have_probability_one_and_queries_agree():
+    sizes = [5, 3, 2, 4]
+    codes = rows_with_groups(4, 800, sizes)
+    _, circuit = network(codes, sizes)
+    assert isinstance(circuit, Circuit)
+    every = np.array(list(itertools.product(*map(range, sizes))), dtype=np.uint8)
+    p = np.exp(circuit.log_likelihood(every))
+    assert p.sum() == pytest.approx(1.0)
+    for column, state in ((0, 3), (3, 1)):
+        asked = np.full((1, 4), 255, dtype=np.uint8)
+        asked[0, column] = state
+        marginal = np.exp(circuit.log_likelihood(asked))[0]
+        assert marginal == pytest.approx(p[every[:, column] == state].sum())
+
+
+def test_threads_do_not_change_the_network():
+    codes = rows_with_groups(8, 1500, [5, 6, 4, 3, 5, 4, 6, 5])
+    circuits = [
+        network(codes, [5, 6, 4, 3, 5, 4, 6, 5], prior=StructurePrior(), n_jobs=jobs)[1]
+        for jobs in (1, 3)
+    ]
+    for name, array in circuits[0].arrays().items():
+        np.testing.assert_array_equal(array, circuits[1].arrays()[name])
+
+
+def test_binary_tables_are_cut_as_without_groups():
+    codes = rows_with_groups(6, 500, [2] * 8)
+    found = [network(codes, [2] * 8, groups=groups)[1] for groups in (False, True)]
+    for name, array in found[0].arrays().items():
+        np.testing.assert_array_equal(array, found[1].arrays()[name])
+
+
+def test_what_is_asked_for_costs_its_choice():
+    prior = StructurePrior(scale=2.0)
+    assert prior.group_cost(1) == 0.0
+    assert prior.group_cost(8) == pytest.approx(2.0 * np.log(8))
+    assert NoPrior().group_cost(8) == 0.0
+
+
+def test_groups_refuse_rules_they_cannot_follow():
+    with pytest.raises(ValueError, match="groups need forests"):
+        CutsetLearner(BayesDirichlet(0.1), candidates=TopGain(3), groups=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_families_outside_a_leaf_are_counted_among_the_states_it_has(weighted):
+    codes = rows_with_groups(9, 300)
+    table = table_of(codes, np.array(SIZES), weights_of(300, weighted))
+    every = np.ones(300) if table.weights is None else table.weights
+    learner = NetworkLearner(BayesDirichlet(1.0, divide=False), NoPrior(), width=2)
+    rows = np.arange(300, dtype=np.int32)
+    states = {0: np.array([1, 3]), 3: np.array([0, 2, 5])}
+    left = [states.get(c, np.arange(k)).tolist() for c, k in enumerate(SIZES)]
+    inside = rows[np.isin(codes[:, 0], [1, 3]) & np.isin(codes[:, 3], [0, 2, 5])][:60]
+    leaves = JunctionLeaves(learner.score, learner.prior, 2, 300)
+    fit = leaves.fit(table, inside, np.arange(5), 1.0, 5, states)
+    own, others = [], []
+    for f, column in enumerate(fit.columns.tolist()):
+        parents = fit.parents[fit.parent_ptr[f] : fit.parent_ptr[f + 1]].tolist()
+        outside = np.setdiff1d(rows, inside)
+        own.append(naive_groups.some_family(codes[inside], left, column, parents, every[inside]))
+        others.append(
+            naive_groups.some_family(codes[outside], left, column, parents, every[outside])
+        )
+    tolerance = 1e-4 if weighted else 0  # weights are rounded to 2^-24 of the largest
+    np.testing.assert_allclose(fit.counts, np.concatenate([t.ravel() for t in own]), atol=tolerance)
+    found = Outside(table, rows).counts(fit)
+    np.testing.assert_allclose(found, np.concatenate([t.ravel() for t in others]), atol=tolerance)
