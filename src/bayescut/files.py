@@ -37,6 +37,7 @@ ESTIMATORS: dict[str, str] = {
     "CNetBD": "bayescut.estimators",
     "CNetBIC": "bayescut.estimators",
     "ContinuousMixture": "bayescut.estimators",
+    "CutsetClassifier": "bayescut.estimators",
     "CutsetEnsemble": "bayescut.estimators",
     "CutsetMixture": "bayescut.estimators",
     "CutsetNetwork": "bayescut.estimators",

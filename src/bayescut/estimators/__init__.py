@@ -1,5 +1,6 @@
 """scikit-learn estimators: learners that end in a circuit, with every exact query."""
 
+from bayescut.estimators._classifier import CutsetClassifier
 from bayescut.estimators._continuous import ContinuousMixture
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
 from bayescut.estimators._ensemble import CutsetEnsemble
@@ -12,6 +13,7 @@ __all__ = [
     "CNetBD",
     "CNetBIC",
     "ContinuousMixture",
+    "CutsetClassifier",
     "CutsetEnsemble",
     "CutsetMixture",
     "CutsetNetwork",
