@@ -4,7 +4,10 @@ from bayescut.estimators._classifier import CutsetClassifier
 from bayescut.estimators._continuous import ContinuousMixture
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
 from bayescut.estimators._ensemble import CutsetEnsemble
+from bayescut.estimators._imputer import CutsetImputer
 from bayescut.estimators._mixture import CutsetMixture, EMCNetBD
+from bayescut.estimators._outliers import CutsetOutlierDetector
+from bayescut.estimators._regressor import CutsetRegressor
 from bayescut.estimators._rivals import DCSN, CNet, XCNet
 
 __all__ = [
@@ -15,8 +18,11 @@ __all__ = [
     "ContinuousMixture",
     "CutsetClassifier",
     "CutsetEnsemble",
+    "CutsetImputer",
     "CutsetMixture",
     "CutsetNetwork",
+    "CutsetOutlierDetector",
+    "CutsetRegressor",
     "EMCNetBD",
     "XCNet",
 ]

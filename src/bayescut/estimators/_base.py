@@ -30,12 +30,13 @@ from bayescut.data import (
 from bayescut.data.columns import check_floors
 from bayescut.data.table import Table
 from bayescut.data.tables import is_frame
+from bayescut.estimators._predict import PredictMixin
 from bayescut.estimators._validation import check_choice, check_size, check_weights
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
 
 
-class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A density over tables whose fitted form is a `bayescut.Circuit`.
 
     Subclasses implement `_learn`. Missing cells (NaN, None, pandas NA) are marginalised exactly in

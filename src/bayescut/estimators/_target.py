@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: features in, members that predict a target inside."""
+"""What the classifier and the regressor share: features in, members that predict a target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bayescut.estimators._validation import (
     draw_seed,
 )
 from bayescut.exceptions import DataError
-from bayescut.learn.conditional import ConditionalLearner, Member, Recipe
+from bayescut.learn.conditional import ConditionalLearner, Member
 
 # Recipes of less weight are left out of predictions.
 _LEAST_WEIGHT = 0.01
@@ -244,13 +244,6 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
     def _n_target(self) -> int:
         """Number of the target's states."""
         raise NotImplementedError
-
-
-def recipes(kinds: tuple[str, ...], depths: tuple[int, ...], domains: Any) -> tuple[Recipe, ...]:
-    """Recipes of these kinds and depths; one depth if there is no number to halve."""
-    if domains is not None and all(domain.grid is None for domain in domains):
-        depths = depths[:1]
-    return tuple(Recipe(kind, depth) for depth in depths for kind in kinds)
 
 
 def _join(codes: CodeArray, target: CodeArray, dtype: Any) -> CodeArray:

@@ -20,6 +20,7 @@ import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
+from bayescut.circuit.refine import refine
 from bayescut.data.cells import halvings
 from bayescut.data.domains import Domains, code_dtype, missing_code
 from bayescut.data.table import Table
@@ -44,8 +45,9 @@ class Recipe:
 
     Parameters
     ----------
-    kind : {"class", "joint"}
-        A network for each state of the target, or one of all columns.
+    kind : {"class", "joint", "density"}
+        A network for each state of the target, or one of all columns: to predict the target, or
+        the whole row.
     depth : int
         Halvings of the features' grids: at most 2^depth states.
     """
@@ -111,6 +113,12 @@ class Member:
             found = np.column_stack(terms) + self.log_prior
             found -= np.logaddexp.reduce(found, axis=1, keepdims=True)
         return np.asarray(np.maximum(found, _LEAST_LOG)[:, self.target_view] + self.log_share)
+
+    def refined(self, domains: Domains) -> Circuit:
+        """Return a joint network as a circuit over the states of the table."""
+        views = (*self.views, self.target_view)
+        shares = [np.exp(_log_share(domains, j, view)) for j, view in enumerate(views)]
+        return refine(self.circuits[0], domains, views, shares)
 
     def log_likelihood(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
         """Log-probability of the last column of complete targets given the others."""
@@ -195,20 +203,21 @@ class ConditionalLearner:
                 jobs.append((recipe, members.n_turns))
                 members.n_turns += 1
 
-            def make(job: tuple[Recipe, int]) -> tuple[Recipe, Member, IntArray]:
+            def make(job: tuple[Recipe, int]) -> tuple[Recipe, Any, IntArray]:
                 recipe, turn = job
                 rng = np.random.default_rng([seed, names.index(recipe.name), turn])
-                out = np.flatnonzero(folds == turn % self.n_folds)
-                return (
-                    recipe,
-                    self.member(table, recipe, np.flatnonzero(~_mask(out, table)), rng),
-                    out,
-                )
+                out = folds == turn % self.n_folds
+                if out.all():  # a table of one row, or of equal rows, is learned from as it is
+                    out = np.zeros(table.n_rows, dtype=bool)
+                made: Any = self.member(table, recipe, np.flatnonzero(~out), rng)
+                if recipe.kind == "density":
+                    made = made.refined(table.domains)
+                return recipe, made, np.flatnonzero(out)
 
             with ThreadPoolExecutor(self.n_jobs) as executor:
+                # A pool asks its members for likelihoods alone.
                 for recipe, member, out in executor.map(make, jobs):
-                    known: Any = member  # a pool asks its members for likelihoods alone
-                    pool.add(recipe.name, known, table, out, self.n_jobs)
+                    pool.add(recipe.name, member, table, out, self.n_jobs)
                     made += 1
                     if advance is not None:
                         advance(1)
@@ -232,7 +241,8 @@ class ConditionalLearner:
         """Learn a member from some rows."""
         target = table.n_columns - 1
         views = tuple(self._view(table, j, recipe.depth, rng) for j in range(target))
-        target_view = self._view(table, target, self.target_depth, rng)
+        depth = recipe.depth if recipe.kind == "density" else self.target_depth
+        target_view = self._view(table, target, depth, rng)
         sizes = [int(view.max()) + 1 for view in (*views, target_view)]
         domains = Domains.of_sizes(sizes)
         codes = _see(table.codes[rows], (*views, target_view), domains)
@@ -240,7 +250,7 @@ class ConditionalLearner:
         if (codes == missing_code(codes.dtype)).any():
             codes = self._draw_gaps(codes, domains, weights, rng)
         share = _log_share(table.domains, target, target_view)
-        if recipe.kind == "joint":
+        if recipe.kind != "class":
             circuit = self._network(Table(codes, domains, weights))
             return Member(views, target_view, share, (circuit,), None)
         features = Domains.of_sizes(sizes[:-1])
@@ -298,14 +308,6 @@ class ConditionalLearner:
             circuit = self._network(Table(filled, domains, weights), width=2)
             filled[rows] = circuit.sample_conditional(codes[rows], rng)
         return filled
-
-
-def _mask(rows: IntArray, table: Table) -> Any:
-    mask = np.zeros(table.n_rows, dtype=bool)
-    # A table of one row, or of equal rows, is learned from as it is.
-    if len(rows) < table.n_rows:
-        mask[rows] = True
-    return mask
 
 
 def _log_share(domains: Domains, column: int, view: IntArray) -> FloatArray:

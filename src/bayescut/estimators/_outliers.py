@@ -1,0 +1,235 @@
+"""Rows that do not fit, and the cells that make them so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bayescut._interrupts import interruptible, late_interrupts
+from bayescut._jobs import count_jobs
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.data import missing_code
+from bayescut.estimators._job import DensityJob
+from bayescut.estimators._predict import PredictMixin
+
+# Rows drawn from the model with which a row of some gaps is compared. The mean of so many has an
+# error of a sixteenth of the spread.
+_DRAWS = 256
+# With contamination="auto", as few of the model's own draws count as outliers.
+_AUTO = 0.01
+
+
+class CutsetOutlierDetector(OutlierMixin, PredictMixin, DensityJob):  # type: ignore[misc]
+    r"""Outlier detector whose scores compare rows with different gaps.
+
+    The log-likelihood of a row with gaps is that of its observed cells, so the fewer there are the
+    larger it is. Here it is compared with rows drawn from the model that have the same gaps:
+
+    .. math:: s(x) = \frac{\ln p(x_o) - \operatorname{E}[\ln p(X_o)]}
+              {\operatorname{sd}[\ln p(X_o)]}, \qquad o = \text{the observed columns of } x.
+
+    `surprisal` says which cells of a row are to blame.
+
+    Parameters
+    ----------
+    contamination : "auto" or float, default="auto"
+        Share of the training rows that are outliers, up to 0.5. ``auto``: rows count as outliers
+        whose score is below that of all but 1 % of the rows the model itself draws.
+    estimator : density estimator or None, default=None
+        Learns the density (on a clone), such as `CutsetEnsemble`. None: a mixture of networks, each
+        with a grid of its own for every number.
+    n_members : int, default=16
+        Networks of the mixture; the settings from here to ``columns`` are not used where there is
+        an estimator.
+    time_budget : float or None, default=None
+        Seconds after which no further network is begun.
+    width : int, default=6
+        Most parents of a column in a leaf of a network.
+    columns : mapping or None, default=None
+        Kinds of columns, such as ``{"zip": "label"}``; see `bayescut.data.describe_table`.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with labels that training did not show.
+    random_state : None, int or Generator, default=0
+        Source of grids and draws.
+    n_jobs : int or None, default=-1
+        Threads, counted as joblib does.
+
+    Attributes
+    ----------
+    offset_ : float
+        Rows of a lower score are outliers.
+    circuit_ : Circuit
+        The density, over labels and the cells of numbers.
+    domains_ : Domains
+        The columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayescut import CutsetOutlierDetector
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 1)) + 0.1 * rng.normal(size=(300, 3))
+    >>> model = CutsetOutlierDetector(n_members=6).fit(X)
+    >>> model.predict([[1.0, 1.0, 1.1], [1.0, 1.0, -2.0]])
+    array([ 1, -1])
+    >>> int(model.surprisal([[1.0, 1.0, -2.0]], relative=True)[0].argmax())
+    2
+    """
+
+    _state_names = ("offset_", "seed_")
+
+    offset_: float
+    seed_: int
+
+    def __init__(
+        self,
+        contamination: Any = "auto",
+        *,
+        estimator: Any = None,
+        n_members: int = 16,
+        time_budget: float | None = None,
+        width: int = 6,
+        columns: Any = None,
+        unseen: str = "error",
+        random_state: Any = 0,
+        n_jobs: int | None = -1,
+    ) -> None:
+        self.contamination = contamination
+        self.estimator = estimator
+        self.n_members = n_members
+        self.time_budget = time_budget
+        self.width = width
+        self.columns = columns
+        self.unseen = unseen
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        share = self.contamination
+        if isinstance(share, str):
+            valid = share == "auto"
+        else:
+            valid = isinstance(share, (int, float, np.number)) and bool(0 < share <= 0.5)
+        if not valid:
+            raise ValueError(f"contamination must be 'auto' or a number in (0, 0.5], got {share!r}")
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetOutlierDetector:
+        """Learn what rows usually look like.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Labels, numbers, dates; cells may be missing.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), optional
+            Non-negative weights; a weight of 2 is a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        with late_interrupts():
+            self._fit_density(X, sample_weight)
+            self.seed_ = int(self._rng().integers(2**31))
+            if self.contamination == "auto":
+                codes, values = self._draws()
+                scores = self._scores(codes, values)
+                self.offset_ = float(np.quantile(scores, _AUTO))
+            else:
+                self.offset_ = float(np.quantile(self.score_samples(X), self.contamination))
+        return self
+
+    @interruptible
+    def score_samples(self, X: Any) -> FloatArray:
+        """How well each row fits, in spreads of rows with the same gaps; low is odd.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+
+        Returns
+        -------
+        float64 array of shape (n_rows,)
+            About 0 on average over rows from the model; 0 for rows of which nothing is known.
+        """
+        return self._scores(*self._read_table(X))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Score above ``offset_``: negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+
+        Returns
+        -------
+        float64 array of shape (n_rows,)
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> IntArray:  # type: ignore[override]
+        """Return -1 for outliers, 1 for other rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+
+        Returns
+        -------
+        int array of shape (n_rows,)
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _draws(self) -> tuple[CodeArray, FloatArray | None]:
+        """Rows drawn from the model, always the same."""
+        rng = np.random.default_rng(self.seed_)
+        codes = self.circuit_.sample(_DRAWS, rng, n_jobs=count_jobs(self.n_jobs))
+        if all(domain.grid is None for domain in self.domains_):
+            return codes, None
+        values = np.full(codes.shape, np.nan)
+        for j, domain in enumerate(self.domains_):
+            if domain.grid is not None:
+                values[:, j] = domain.grid.draw(codes[:, j], rng.random(len(codes)))
+        return codes, values
+
+    def _scores(self, codes: CodeArray, values: FloatArray | None) -> FloatArray:
+        check_is_fitted(self, "circuit_")
+        jobs = count_jobs(self.n_jobs)
+        absent = missing_code(codes.dtype)
+        own = log_density(self.circuit_, codes, values, jobs)
+        drawn_codes, drawn_values = self._draws()
+        gaps, pattern = np.unique(codes == absent, axis=0, return_inverse=True)
+        pattern = pattern.reshape(-1)
+        out = np.zeros(len(codes))
+        for k, gap in enumerate(gaps):
+            if gap.all():
+                continue
+            there = np.where(gap, absent, drawn_codes).astype(codes.dtype)
+            numbers = None if drawn_values is None else np.where(gap, np.nan, drawn_values)
+            usual = log_density(self.circuit_, there, numbers, jobs)
+            rows = pattern == k
+            out[rows] = (own[rows] - usual.mean()) / max(float(usual.std()), 1e-9)
+        return out
+
+
+def log_density(
+    circuit: Circuit, codes: CodeArray, values: FloatArray | None, n_jobs: int | None = None
+) -> FloatArray:
+    """Log-probability of rows, with the densities of numbers within their cells."""
+    found = circuit.log_likelihood(codes, n_jobs=n_jobs)
+    if values is not None:
+        for j, domain in enumerate(circuit.domains):
+            if domain.grid is not None:
+                found = found + domain.grid.log_inside(values[:, j], codes[:, j])
+    return found
