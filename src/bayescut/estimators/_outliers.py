@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from bayescut._interrupts import interruptible, late_interrupts
 from bayescut._jobs import count_jobs
@@ -21,6 +20,7 @@ from bayescut.estimators._predict import PredictMixin
 _DRAWS = 256
 # With contamination="auto", as few of the model's own draws count as outliers.
 _AUTO = 0.01
+_AUTO_DRAWS = 2000
 
 
 class CutsetOutlierDetector(OutlierMixin, PredictMixin, DensityJob):  # type: ignore[misc]
@@ -140,9 +140,8 @@ class CutsetOutlierDetector(OutlierMixin, PredictMixin, DensityJob):  # type: ig
             self._fit_density(X, sample_weight)
             self.seed_ = int(self._rng().integers(2**31))
             if self.contamination == "auto":
-                codes, values = self._draws()
-                scores = self._scores(codes, values)
-                self.offset_ = float(np.quantile(scores, _AUTO))
+                drawn = draw_rows(self.circuit_, _AUTO_DRAWS, self.seed_ + 1)
+                self.offset_ = float(np.quantile(self._scores(*drawn), _AUTO))
             else:
                 self.offset_ = float(np.quantile(self.score_samples(X), self.contamination))
         return self
@@ -191,36 +190,52 @@ class CutsetOutlierDetector(OutlierMixin, PredictMixin, DensityJob):  # type: ig
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def _draws(self) -> tuple[CodeArray, FloatArray | None]:
-        """Rows drawn from the model, always the same."""
-        rng = np.random.default_rng(self.seed_)
-        codes = self.circuit_.sample(_DRAWS, rng, n_jobs=count_jobs(self.n_jobs))
-        if all(domain.grid is None for domain in self.domains_):
-            return codes, None
-        values = np.full(codes.shape, np.nan)
-        for j, domain in enumerate(self.domains_):
-            if domain.grid is not None:
-                values[:, j] = domain.grid.draw(codes[:, j], rng.random(len(codes)))
-        return codes, values
-
     def _scores(self, codes: CodeArray, values: FloatArray | None) -> FloatArray:
-        check_is_fitted(self, "circuit_")
-        jobs = count_jobs(self.n_jobs)
-        absent = missing_code(codes.dtype)
-        own = log_density(self.circuit_, codes, values, jobs)
-        drawn_codes, drawn_values = self._draws()
-        gaps, pattern = np.unique(codes == absent, axis=0, return_inverse=True)
-        pattern = pattern.reshape(-1)
-        out = np.zeros(len(codes))
-        for k, gap in enumerate(gaps):
-            if gap.all():
-                continue
-            there = np.where(gap, absent, drawn_codes).astype(codes.dtype)
-            numbers = None if drawn_values is None else np.where(gap, np.nan, drawn_values)
-            usual = log_density(self.circuit_, there, numbers, jobs)
-            rows = pattern == k
-            out[rows] = (own[rows] - usual.mean()) / max(float(usual.std()), 1e-9)
-        return out
+        return standard_scores(
+            self.circuit_, codes, values, seed=self.seed_, n_jobs=count_jobs(self.n_jobs)
+        )
+
+
+def draw_rows(
+    circuit: Circuit, n: int, seed: int, n_jobs: int | None = None
+) -> tuple[CodeArray, FloatArray | None]:
+    """Draw rows from a circuit, with the values of numbers."""
+    rng = np.random.default_rng(seed)
+    codes = circuit.sample(n, rng, n_jobs=n_jobs)
+    domains = circuit.domains
+    if all(domain.grid is None for domain in domains):
+        return codes, None
+    values = np.full(codes.shape, np.nan)
+    for j, domain in enumerate(domains):
+        if domain.grid is not None:
+            values[:, j] = domain.grid.draw(codes[:, j], rng.random(n))
+    return codes, values
+
+
+def standard_scores(
+    circuit: Circuit,
+    codes: CodeArray,
+    values: FloatArray | None,
+    *,
+    seed: int,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Log-likelihoods of rows in standard deviations from draws that have the same gaps."""
+    absent = missing_code(codes.dtype)
+    own = log_density(circuit, codes, values, n_jobs)
+    drawn_codes, drawn_values = draw_rows(circuit, _DRAWS, seed, n_jobs)
+    gaps, pattern = np.unique(codes == absent, axis=0, return_inverse=True)
+    pattern = pattern.reshape(-1)
+    out = np.zeros(len(codes))
+    for k, gap in enumerate(gaps):
+        if gap.all():
+            continue
+        there = np.where(gap, absent, drawn_codes).astype(codes.dtype)
+        numbers = None if drawn_values is None else np.where(gap, np.nan, drawn_values)
+        usual = log_density(circuit, there, numbers, n_jobs)
+        rows = pattern == k
+        out[rows] = (own[rows] - usual.mean()) / max(float(usual.std()), 1e-9)
+    return out
 
 
 def log_density(

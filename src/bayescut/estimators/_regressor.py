@@ -18,9 +18,15 @@ from bayescut.estimators._validation import check_choice, check_width
 from bayescut.exceptions import DataError
 from bayescut.learn.conditional import ConditionalLearner, Recipe
 
-_DEPTHS = (3, 2)
-# Halvings of the target's grid: at most 16 states for a member, at places of its own.
-_TARGET_DEPTH = 4
+_DEPTHS = (2, 3)
+# Halvings of the target's grid: at most 8 states for a member, at places of its own. R2 on rows of
+# the training part of concrete 0.74, 0.78 and 0.78 with 4, 8 and 16 states, of airfoil 0.56, 0.54
+# and 0.54; one network of all columns alone has 0.44 on concrete.
+_TARGET_DEPTH = 3
+# Levels at which the calibration of quantiles is kept.
+_LEVELS = np.linspace(0.0, 1.0, 101)
+# Fewer unseen rows say too little about extreme quantiles to correct them.
+_LEAST_ROWS = 50
 
 
 class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
@@ -59,6 +65,9 @@ class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
     ----------
     grid_ : Grid
         Cells and density of the target.
+    levels_ : float64 array of shape (101,)
+        What the averaged members call the quantiles 0, 0.01, ..., 1 of rows they have not seen;
+        `quantile` and `interval` are corrected by it.
     recipe_weights_, n_members_, oob_score_, domains_, n_features_in_, feature_names_in_
         As for `CutsetClassifier`; the score is that of cells.
 
@@ -76,6 +85,7 @@ class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
     """
 
     grid_: Grid
+    levels_: FloatArray
 
     def __init__(
         self,
@@ -118,14 +128,16 @@ class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
         X, numbers, weights = self._rows(X, _numbers(y), sample_weight)
         grid = learn_grid(numbers, weights)
         learner = ConditionalLearner(
-            tuple(Recipe("joint", depth) for depth in _DEPTHS),
+            tuple(Recipe(kind, depth) for depth in _DEPTHS for kind in ("class", "joint")),
             width=check_width("width", self.width),
             target_depth=_TARGET_DEPTH,
             n_jobs=count_jobs(self.n_jobs),
         )
         domain = Domain(None, grid.n_cells, grid=grid)
-        self._fit_target(X, grid.codes(numbers), domain, weights, learner)
+        table, pool = self._fit_target(X, grid.codes(numbers), domain, weights, learner)
         self.grid_ = grid
+        rows, cells = learner.unseen_proba(pool, table, self.recipe_weights_)
+        self.levels_ = _calibrated(grid, cells, numbers[rows], table.all_weights[rows])
         return self
 
     @interruptible
@@ -145,6 +157,8 @@ class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
         """
         check_choice("method", method, ("mean", "median", "mode"))
         found = self.predict_cells(X)
+        if method == "median":
+            return self._quantile(found, 0.5)
         return number_of(found, Domain(None, found.shape[1], grid=self.grid_), method)
 
     def predict_cells(self, X: Any) -> FloatArray:
@@ -166,7 +180,14 @@ class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
         -------
         float64 array of shape (n_rows,), or (n_rows, Q) for several q
         """
-        return self.grid_.quantile(self.predict_cells(X), q)
+        wanted = np.asarray(q, dtype=np.float64)
+        if not ((wanted > 0) & (wanted < 1)).all():
+            raise DataError(f"q must lie strictly between 0 and 1, not {q!r}.")
+        return self._quantile(self.predict_cells(X), q)
+
+    def _quantile(self, cells: FloatArray, q: Any) -> FloatArray:
+        level = np.clip(np.interp(q, _LEVELS, self.levels_), 1e-6, 1 - 1e-6)
+        return self.grid_.quantile(cells, level if np.ndim(q) else float(level))
 
     def interval(self, X: Any, coverage: float = 0.8) -> FloatArray:
         """Intervals that hold the target with a given probability, half of the rest on each side.
@@ -189,12 +210,34 @@ class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
 
     def _get_state(self) -> dict[str, Any]:
         state = super()._get_state()
-        return {**state, "grid": self.grid_.to_json()} if state else state
+        if state:
+            state |= {"grid": self.grid_.to_json(), "levels": self.levels_}
+        return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
         state = dict(state)
         self.grid_ = Grid.from_json(str(state.pop("grid")))
+        self.levels_ = np.asarray(state.pop("levels"), dtype=np.float64)
+        inside = bool(((self.levels_ >= 0) & (self.levels_ <= 1)).all())
+        if self.levels_.shape != _LEVELS.shape or not inside or np.any(np.diff(self.levels_) < 0):
+            raise ValueError("the levels of quantiles do not rise from 0 to 1")
         super()._set_state(state)
+
+
+def _calibrated(
+    grid: Grid, cells: FloatArray, numbers: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """Levels that the predictions give to the quantiles of what came out."""
+    if len(numbers) < _LEAST_ROWS:
+        return _LEVELS.copy()
+    # In the middle of a number's own bin, so that coarse steps do not count as surprise.
+    step = grid.step
+    place = (grid.cdf(cells, numbers) + grid.cdf(cells, numbers - step)) / 2
+    order = np.argsort(place, kind="stable")
+    share = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    levels = np.interp(_LEVELS, share, place[order])
+    levels[0], levels[-1] = 0.0, 1.0
+    return levels
 
 
 def _numbers(y: Any) -> FloatArray:

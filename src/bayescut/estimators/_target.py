@@ -31,6 +31,7 @@ from bayescut.estimators._validation import (
 )
 from bayescut.exceptions import DataError
 from bayescut.learn.conditional import ConditionalLearner, Member
+from bayescut.learn.ensemble import Pool
 
 # Recipes of less weight are left out of predictions.
 _LEAST_WEIGHT = 0.01
@@ -83,8 +84,8 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
         domain: Domain,
         weights: FloatArray | None,
         learner: ConditionalLearner,
-    ) -> None:
-        """Learn members for a target that is encoded already."""
+    ) -> tuple[Table, Pool]:
+        """Learn members for a target that is encoded already; return what they were made from."""
         started = time.monotonic()
         domains = learn_domains(X, numbers=True, columns=self.columns, sample_weight=weights)
         codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=type(self).__name__)
@@ -123,6 +124,7 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        return table, pool
 
     # ---------------------------------------------------------------- answers
 

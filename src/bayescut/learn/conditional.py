@@ -223,6 +223,30 @@ class ConditionalLearner:
                         advance(1)
         return pool
 
+    def unseen_proba(
+        self, pool: Pool, table: Table, shares: dict[str, float]
+    ) -> tuple[IntArray, FloatArray]:
+        """Probabilities of the target's states for rows, from members that have not seen them.
+
+        Returns
+        -------
+        rows : int array of shape (n,)
+        probabilities : float64 array of shape (n, T)
+        """
+        folds = content_folds(table, self.n_folds)
+        found = np.zeros((table.n_rows, int(table.sizes[-1])))
+        features = table.codes[:, :-1]
+        for recipe in self.recipes:
+            members: Any = pool.recipes[recipe.name].circuits
+            for turn, member in enumerate(members):
+                out = np.flatnonzero(folds == turn % self.n_folds)
+                if shares[recipe.name] > 0 and 0 < len(out) < table.n_rows:
+                    share = shares[recipe.name] / len(members)
+                    found[out] += share * np.exp(member.log_proba(features[out], self.n_jobs))
+        total = found.sum(axis=1)
+        rows = np.flatnonzero(total > 0)
+        return rows, found[rows] / total[rows, None]
+
     def _round(self, pool: Pool, table: Table, room: int) -> list[Recipe]:
         turns = {recipe: pool.recipes[recipe.name].n_turns for recipe in self.recipes}
         if min(turns.values()) < 2:
