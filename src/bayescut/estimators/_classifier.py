@@ -176,7 +176,8 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         -------
         array of shape (n_rows,)
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def _n_target(self) -> int:
         return len(self.classes_)
@@ -206,5 +207,7 @@ def _classes(y: Any) -> NDArray[Any]:
             f"Input y contains NaN: the class of row {int(np.argmax(missing))} is missing. Leave "
             "such rows out."
         )
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise DataError(f"Input y contains infinity, in row {int(np.argmax(np.isinf(y)))}.")
     check_classification_targets(y)
     return np.asarray(y)

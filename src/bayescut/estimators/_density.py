@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
-from bayescut._typing import CodeArray, FloatArray
+from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains, encode_table, learn_domains
 from bayescut.data.table import Table
+from bayescut.data.tables import as_table
 from bayescut.estimators._validation import check_size, check_weights
 from bayescut.learn.conditional import ConditionalLearner, Recipe
 
@@ -56,8 +58,8 @@ def fit_density(
         model = model.fit(X) if sample_weight is None else model.fit(X, sample_weight=sample_weight)
         return model.circuit_, model.domains_
     started = time.monotonic()
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    weights = check_weights(sample_weight, n_rows)
+    X = as_table(X)
+    X, weights, _ = without_weightless(X, check_weights(sample_weight, X.shape[0]))
     domains = learn_domains(X, numbers=True, columns=columns, sample_weight=weights)
     check_size(domains)
     codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=name)
@@ -72,6 +74,20 @@ def fit_density(
     pool = learner.learn(Table(codes, nameless, weights), n_members, seed, deadline)
     mixture = pool.circuit(pool.recipe_weights(weights))
     return Circuit(domains=domains, **mixture.arrays()), domains
+
+
+def without_weightless(
+    X: Any, weights: FloatArray | None
+) -> tuple[Any, FloatArray | None, IntArray | slice]:
+    """Leave out the rows of weight zero: a row that weighs nothing is no row.
+
+    Returns the rows, their weights, and which they are.
+    """
+    if weights is None or weights.all():
+        return X, weights, slice(None)
+    kept = np.flatnonzero(weights > 0)
+    left = weights[kept]
+    return _safe_indexing(X, kept), None if np.all(left == 1.0) else left, kept
 
 
 def posterior(

@@ -13,7 +13,7 @@ from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data import missing_code
 from bayescut.estimators._job import DensityJob
-from bayescut.estimators._predict import PredictMixin
+from bayescut.estimators._predict import SurprisalMixin
 
 # Rows drawn from the model with which a row of some gaps is compared. The mean of so many has an
 # error of a sixteenth of the spread.
@@ -23,7 +23,7 @@ _AUTO = 0.01
 _AUTO_DRAWS = 2000
 
 
-class CutsetOutlierDetector(OutlierMixin, PredictMixin, DensityJob):  # type: ignore[misc]
+class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: ignore[misc]
     r"""Outlier detector whose scores compare rows with different gaps.
 
     The log-likelihood of a row with gaps is that of its observed cells, so the fewer there are the
@@ -176,7 +176,7 @@ class CutsetOutlierDetector(OutlierMixin, PredictMixin, DensityJob):  # type: ig
         """
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X: Any) -> IntArray:  # type: ignore[override]
+    def predict(self, X: Any) -> IntArray:
         """Return -1 for outliers, 1 for other rows.
 
         Parameters

@@ -24,13 +24,64 @@ _BLOCK = 4096
 _PLACES = 64
 
 
-class PredictMixin:
-    """Queries about one column, for estimators with ``circuit_`` and ``domains_``."""
+class SurprisalMixin:
+    """Which cells of a table are surprising, for estimators with ``circuit_`` and ``domains_``."""
 
     circuit_: Circuit
     domains_: Domains
     n_jobs: int | None
     unseen: str
+
+    @interruptible
+    def surprisal(self, X: Any, relative: bool = False) -> Any:
+        r"""How surprising each cell is, given the rest of its row.
+
+        .. math:: s_{ij} = -\ln p(x_{ij} \mid \text{the other cells of row } i)
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+        relative : bool, default=False
+            Subtract the expectation of :math:`s_{ij}` over values drawn from the same conditional,
+            which makes columns comparable: rare is not surprising where everything is rare.
+
+        Returns
+        -------
+        float64 array or DataFrame of shape (n_rows, n_columns)
+            In nats, NaN where a cell is missing.
+
+        Examples
+        --------
+        >>> from bayescut import CutsetNetwork
+        >>> model = CutsetNetwork().fit([[0, 0], [1, 1]] * 50)
+        >>> model.surprisal([[0, 0], [0, 1]]).round(1)
+        array([[0. , 0. ],
+               [5.3, 5.3]])
+        """
+        codes, values = self._read_table(X)
+        found = cell_surprisal(self.circuit_, codes, values, relative, count_jobs(self.n_jobs))
+        if not is_frame(X):
+            return found
+        import pandas as pd
+
+        names = [d.name if d.name is not None else j for j, d in enumerate(self.domains_)]
+        return pd.DataFrame(found, index=X.index, columns=names)
+
+    def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
+        check_is_fitted(self, "circuit_")
+        unseen: Any = self.unseen
+        return encode_table(
+            X,
+            self.domains_,
+            allow_missing=True,
+            unseen=unseen,
+            estimator_name=type(self).__name__,
+        )
+
+
+class PredictMixin(SurprisalMixin):
+    """Queries about one column, for estimators with ``circuit_`` and ``domains_``."""
 
     @interruptible
     def predict(
@@ -102,53 +153,6 @@ class PredictMixin:
                 f"Column {target!r} holds labels, which have no quantiles: use predict_proba."
             )
         return grid.quantile(found, q)
-
-    @interruptible
-    def surprisal(self, X: Any, relative: bool = False) -> Any:
-        r"""How surprising each cell is, given the rest of its row.
-
-        .. math:: s_{ij} = -\ln p(x_{ij} \mid \text{the other cells of row } i)
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Rows; missing cells are marginalised.
-        relative : bool, default=False
-            Subtract the expectation of :math:`s_{ij}` over values drawn from the same conditional,
-            which makes columns comparable: rare is not surprising where everything is rare.
-
-        Returns
-        -------
-        float64 array or DataFrame of shape (n_rows, n_columns)
-            In nats, NaN where a cell is missing.
-
-        Examples
-        --------
-        >>> from bayescut import CutsetNetwork
-        >>> model = CutsetNetwork().fit([[0, 0], [1, 1]] * 50)
-        >>> model.surprisal([[0, 0], [0, 1]]).round(1)
-        array([[0. , 0. ],
-               [5.3, 5.3]])
-        """
-        codes, values = self._read_table(X)
-        found = cell_surprisal(self.circuit_, codes, values, relative, count_jobs(self.n_jobs))
-        if not is_frame(X):
-            return found
-        import pandas as pd
-
-        names = [d.name if d.name is not None else j for j, d in enumerate(self.domains_)]
-        return pd.DataFrame(found, index=X.index, columns=names)
-
-    def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
-        check_is_fitted(self, "circuit_")
-        unseen: Any = self.unseen
-        return encode_table(
-            X,
-            self.domains_,
-            allow_missing=True,
-            unseen=unseen,
-            estimator_name=type(self).__name__,
-        )
 
     def _target_posterior(self, X: Any, target: str | int | None) -> tuple[int, FloatArray]:
         check_is_fitted(self, "circuit_")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from bayescut._interrupts import late_interrupts
@@ -20,6 +19,8 @@ from bayescut.circuit import Circuit
 from bayescut.data import Domain, Domains, column_names, encode_table, learn_domains
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.data.table import Table
+from bayescut.data.tables import as_table
+from bayescut.estimators._density import without_weightless
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
@@ -71,11 +72,14 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, FloatArray | None]:
         """Check that rows, targets and weights go together; leave out rows of weight zero."""
-        weights = check_weights(sample_weight, len(y))
-        if weights is not None and not weights.all():
-            kept = np.flatnonzero(weights > 0)
-            return _safe_indexing(X, kept), y[kept], weights[kept]
-        return X, y, weights
+        X = as_table(X)
+        if X.shape[0] != len(y):
+            raise DataError(
+                f"Found input variables with inconsistent numbers of samples: {X.shape[0]} rows "
+                f"of X but {len(y)} of y."
+            )
+        X, weights, kept = without_weightless(X, check_weights(sample_weight, len(y)))
+        return X, y[kept], weights
 
     def _fit_target(
         self,
@@ -89,11 +93,6 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
         started = time.monotonic()
         domains = learn_domains(X, numbers=True, columns=self.columns, sample_weight=weights)
         codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=type(self).__name__)
-        if len(codes) != len(target):
-            raise DataError(
-                f"Found input variables with inconsistent numbers of samples: {len(codes)} rows "
-                f"of X but {len(target)} of y."
-            )
         check_size(domains)
         whole = Domains([*(replace(d, name=None) for d in domains), replace(domain, name=None)])
         table = Table(_join(codes, target, code_dtype(whole)), whole, weights)
