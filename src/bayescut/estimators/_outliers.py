@@ -21,6 +21,8 @@ _DRAWS = 256
 # With contamination="auto", as few of the model's own draws count as outliers.
 _AUTO = 0.01
 _AUTO_DRAWS = 2000
+# Numbers within this share of either end of their column are odd for that alone.
+_TAIL = 0.01
 
 
 class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: ignore[misc]
@@ -29,10 +31,12 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
     The log-likelihood of a row with gaps is that of its observed cells, so the fewer there are the
     larger it is. Here it is compared with rows drawn from the model that have the same gaps:
 
-    .. math:: s(x) = \frac{\ln p(x_o) - \operatorname{E}[\ln p(X_o)]}
-              {\operatorname{sd}[\ln p(X_o)]}, \qquad o = \text{the observed columns of } x.
+    .. math:: s(x) = \frac{r(x_o) - \operatorname{E}[r(X_o)]}
+              {\operatorname{sd}[r(X_o)]}, \qquad o = \text{the observed columns of } x.
 
-    `surprisal` says which cells of a row are to blame.
+    Here :math:`r` is the log-likelihood with numbers measured against the density of their own
+    column, so that neither units nor rounding count, and with the log of how far out a number is if
+    it lies in the outer 1 % on either side. `surprisal` says which cells of a row are to blame.
 
     Parameters
     ----------
@@ -222,7 +226,7 @@ def standard_scores(
 ) -> FloatArray:
     """Log-likelihoods of rows in standard deviations from draws that have the same gaps."""
     absent = missing_code(codes.dtype)
-    own = log_density(circuit, codes, values, n_jobs)
+    own = fit_of_rows(circuit, codes, values, n_jobs)
     drawn_codes, drawn_values = draw_rows(circuit, _DRAWS, seed, n_jobs)
     gaps, pattern = np.unique(codes == absent, axis=0, return_inverse=True)
     pattern = pattern.reshape(-1)
@@ -232,19 +236,27 @@ def standard_scores(
             continue
         there = np.where(gap, absent, drawn_codes).astype(codes.dtype)
         numbers = None if drawn_values is None else np.where(gap, np.nan, drawn_values)
-        usual = log_density(circuit, there, numbers, n_jobs)
+        usual = fit_of_rows(circuit, there, numbers, n_jobs)
         rows = pattern == k
         out[rows] = (own[rows] - usual.mean()) / max(float(usual.std()), 1e-9)
     return out
 
 
-def log_density(
+def fit_of_rows(
     circuit: Circuit, codes: CodeArray, values: FloatArray | None, n_jobs: int | None = None
 ) -> FloatArray:
-    """Log-probability of rows, with the densities of numbers within their cells."""
+    """Log-probability of rows, numbers relative to their own density but for their tails."""
     found = circuit.log_likelihood(codes, n_jobs=n_jobs)
-    if values is not None:
-        for j, domain in enumerate(circuit.domains):
-            if domain.grid is not None:
-                found = found + domain.grid.log_inside(values[:, j], codes[:, j])
+    if values is None:
+        return found
+    absent = missing_code(codes.dtype)
+    for j, domain in enumerate(circuit.domains):
+        grid = domain.grid
+        if grid is None:
+            continue
+        rows = np.flatnonzero(codes[:, j] != absent)
+        below = grid.cdf(grid.mass, values[rows, j])
+        above = 1.0 - grid.cdf(grid.mass, values[rows, j] - grid.step)
+        beyond = np.clip(np.minimum(below, above), 1e-300, None) / _TAIL
+        found[rows] += np.minimum(np.log(beyond), 0.0) - np.log(grid.mass)[codes[rows, j]]
     return found
