@@ -22,6 +22,7 @@ from bayescut import (
     load,
     save,
 )
+from bayescut.estimators._outliers import threshold
 from bayescut.exceptions import DataError
 from bayescut.files import dumps, loads
 
@@ -313,6 +314,16 @@ def test_an_odd_row_and_the_cell_to_blame(detector):
     surprise = detector.surprisal(odd, relative=True)
     assert surprise.iloc[0].idxmax() in ("income", "age")
     assert detector.surprisal(usual, relative=True).to_numpy().max() < surprise.to_numpy().max()
+
+
+def test_threshold_of_weighted_rows():
+    scores = np.array([3.0, 1.0, 2.0, 5.0])
+    assert threshold(scores, None, 0.25) == 1.5
+    assert threshold(scores, None, 0.3) == 2.0
+    assert threshold(scores, np.array([1, 0, 3, 0.0]), 0.75) == 2.5
+    assert threshold(scores, np.array([1, 0, 3, 0.0]), 0.5) == 2.0
+    assert threshold(scores, np.array([1, 0, 3, 0.0]), 0.9) == 3.0
+    assert threshold(np.zeros(4), None, 0.5) == 0.0
 
 
 def test_contamination(table):

@@ -14,13 +14,11 @@ from bayescut.circuit import Circuit
 from bayescut.data import missing_code
 from bayescut.estimators._job import DensityJob
 from bayescut.estimators._predict import SurprisalMixin
+from bayescut.estimators._validation import check_number, check_weights
 
 # Rows drawn from the model with which a row of some gaps is compared. The mean of so many has an
 # error of a sixteenth of the spread.
 _DRAWS = 256
-# With contamination="auto", as few of the model's own draws count as outliers.
-_AUTO = 0.01
-_AUTO_DRAWS = 2000
 # Numbers within this share of either end of their column are odd for that alone.
 _TAIL = 0.01
 
@@ -40,9 +38,8 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
 
     Parameters
     ----------
-    contamination : "auto" or float, default="auto"
-        Share of the training rows that are outliers, up to 0.5. ``auto``: rows count as outliers
-        whose score is below that of all but 1 % of the rows the model itself draws.
+    contamination : float, default=0.01
+        Share of the training rows that are outliers, greater than 0 and at most 0.5.
     estimator : density estimator or None, default=None
         Learns the density (on a clone), such as `CutsetEnsemble`. None: a mixture of networks, each
         with a grid of its own for every number.
@@ -93,7 +90,7 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
 
     def __init__(
         self,
-        contamination: Any = "auto",
+        contamination: float = 0.01,
         *,
         estimator: Any = None,
         n_members: int = 16,
@@ -116,13 +113,9 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        share = self.contamination
-        if isinstance(share, str):
-            valid = share == "auto"
-        else:
-            valid = isinstance(share, (int, float, np.number)) and bool(0 < share <= 0.5)
-        if not valid:
-            raise ValueError(f"contamination must be 'auto' or a number in (0, 0.5], got {share!r}")
+        share = check_number("contamination", self.contamination, strict=True)
+        if share > 0.5:
+            raise ValueError(f"contamination must be at most 0.5, got {share!r}")
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetOutlierDetector:
         """Learn what rows usually look like.
@@ -143,11 +136,9 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         with late_interrupts():
             self._fit_density(X, sample_weight)
             self.seed_ = int(self._rng().integers(2**31))
-            if self.contamination == "auto":
-                drawn = draw_rows(self.circuit_, _AUTO_DRAWS, self.seed_ + 1)
-                self.offset_ = float(np.quantile(self._scores(*drawn), _AUTO))
-            else:
-                self.offset_ = float(np.quantile(self.score_samples(X), self.contamination))
+            scores = self.score_samples(X)
+            weights = check_weights(sample_weight, len(scores))
+            self.offset_ = threshold(scores, weights, self.contamination)
         return self
 
     @interruptible
@@ -198,6 +189,20 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         return standard_scores(
             self.circuit_, codes, values, seed=self.seed_, n_jobs=count_jobs(self.n_jobs)
         )
+
+
+def threshold(scores: FloatArray, weights: FloatArray | None, share: float) -> float:
+    """Return a number below which a share of the rows lies, or less where scores are equal."""
+    found, place = np.unique(scores, return_inverse=True)
+    mass = np.cumsum(np.bincount(place.reshape(-1), weights))
+    wanted = share * mass[-1]
+    last = int(np.searchsorted(mass, wanted * (1 - 1e-12)))
+    if mass[last] > wanted * (1 + 1e-12):
+        return float(found[last])
+    # Halfway to the next score of any weight.
+    weighty = np.flatnonzero(np.diff(np.append(mass[last], mass[last + 1 :])) > 0)
+    following = last + 1 + int(weighty[0]) if len(weighty) else last
+    return float((found[last] + found[following]) / 2)
 
 
 def draw_rows(
@@ -255,6 +260,8 @@ def fit_of_rows(
         if grid is None:
             continue
         rows = np.flatnonzero(codes[:, j] != absent)
+        if not len(rows):
+            continue
         below = grid.cdf(grid.mass, values[rows, j])
         above = 1.0 - grid.cdf(grid.mass, values[rows, j] - grid.step)
         beyond = np.clip(np.minimum(below, above), 1e-300, None) / _TAIL
