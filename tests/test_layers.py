@@ -22,7 +22,7 @@ LAYERS = (
     ("learn",),
     ("estimators",),
     ("__init__",),
-    ("bench", "demo"),
+    ("bench", "demo", "report"),
     ("cli",),
     ("__main__",),
 )

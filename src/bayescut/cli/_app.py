@@ -15,7 +15,9 @@ from bayescut.cli import _bench, _datasets
 from bayescut.cli._check import check
 from bayescut.cli._errors import guarded
 from bayescut.cli._fit import fit
+from bayescut.cli._predict import anomalies, predict
 from bayescut.cli._queries import impute, query, sample, score
+from bayescut.cli._report import report
 from bayescut.cli._show import show
 
 __all__ = ["app", "run"]
@@ -33,6 +35,9 @@ Learn a model from a table, then ask it:
   bayescut impute people.bc gaps.csv -o filled.csv
   bayescut sample people.bc -n 1000 --given "age=old" > synthetic.csv
   bayescut score people.bc new.csv
+  bayescut predict people.bc new.csv --target smoker
+  bayescut anomalies people.bc new.csv
+  bayescut report people.csv synthetic.csv
 
 Compare learners, your own included:
 
@@ -95,6 +100,9 @@ app.command()(query)
 app.command()(score)
 app.command()(impute)
 app.command()(sample)
+app.command()(predict)
+app.command()(anomalies)
+app.command()(report)
 app.add_typer(_bench.app, name="bench")
 app.add_typer(_datasets.app, name="datasets")
 

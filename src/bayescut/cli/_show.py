@@ -12,6 +12,7 @@ import typer
 from bayescut._atomic import writing
 from bayescut.circuit._kinds import NAMES
 from bayescut.circuit.outline import outline
+from bayescut.cli._depends import show_dependence
 from bayescut.cli._errors import CommandError, count
 from bayescut.cli._models import LoadedModel, load_model
 from bayescut.cli._options import Json, ModelFile
@@ -43,6 +44,14 @@ def show(
         str | None,
         typer.Option(help="Draw the circuit into this picture (.png, .svg, .pdf).", metavar="FILE"),
     ] = None,
+    depends: Annotated[
+        str | None,
+        typer.Option(
+            help="Print the pairs of columns that depend most on each other, and draw a heat map "
+            "and a graph into this picture; - draws none.",
+            metavar="FILE",
+        ),
+    ] = None,
     theme: Annotated[Theme, typer.Option(help="For white or for dark paper.")] = Theme.light,
     as_json: Json = False,
 ) -> None:
@@ -50,6 +59,9 @@ def show(
     model = load_model(model_file)
     if draw is not None:
         _draw(model, draw, lines, theme.value)
+    if depends is not None:
+        show_dependence(model, depends, lines, as_json=as_json)
+        return
     if as_json:
         emit_json(_facts(model))
         return

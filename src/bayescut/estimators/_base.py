@@ -47,6 +47,7 @@ from bayescut.estimators._answers import (
     number_means,
     number_quantiles,
 )
+from bayescut.estimators._predict import PredictMixin
 from bayescut.estimators._validation import check_choice, check_size, check_weights, draw_seed
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
@@ -54,7 +55,7 @@ from bayescut.learn.gaps import Completions, fill_empty, with_indicators
 from bayescut.learn.resolution import MOST_CELLS, choose_resolution
 
 
-class CircuitEstimator(DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A density over tables whose fitted form is a `bayescut.Circuit`.
 
     Subclasses implement `_learn`. Columns hold labels, numbers or dates; numbers are learned as

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayescut._jobs import count_jobs
 from bayescut._progress import Advance, progress
-from bayescut._typing import FloatArray, IntArray
+from bayescut._typing import FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains, encode
 from bayescut.data.table import Table
@@ -213,18 +213,29 @@ class CutsetMixture(CircuitEstimator):
             del self._valid
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any, target: str | int | None = None) -> FloatArray:
         """Responsibility of each component for each row; missing cells are marginalised.
+
+        With a ``target``, the probabilities of that column's states.
 
         Returns
         -------
         float64 array of shape (n_rows, n_components_)
         """
+        if target is not None:
+            return super().predict_proba(X, target)
         codes = self._table(X).codes
         return responsibilities(self.circuit_, codes, self._threads()).shares
 
-    def predict(self, X: Any) -> IntArray:
-        """Component with the largest responsibility for each row."""
+    def predict(self, X: Any, target: str | int | None = None, method: str | None = None) -> Any:
+        """Component with the largest responsibility for each row; with a ``target``, that column.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        if target is not None:
+            return super().predict(X, target, method)
         return self.predict_proba(X).argmax(axis=1)
 
     @property

@@ -1,0 +1,213 @@
+"""``bayescut predict`` and ``bayescut anomalies``: a column from others, rows that do not fit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bayescut.cli._compiling import compiling
+from bayescut.cli._errors import CommandError
+from bayescut.cli._models import LoadedModel, blocks, load_model
+from bayescut.cli._options import (
+    Encoding,
+    Header,
+    Ignore,
+    Json,
+    Missing,
+    ModelFile,
+    OwnMissing,
+    Quiet,
+    Separator,
+    Unseen,
+    one_pipe,
+    table_options,
+)
+from bayescut.cli._output import Writer
+from bayescut.cli._queries import Output, TableFile, _codes
+from bayescut.cli._tables import PIPE, Table, match_table, pandas, read_table
+from bayescut.cli._terminal import bar, emit, emit_json, print_table
+from bayescut.data import encode_table
+
+__all__ = ["anomalies", "predict"]
+
+
+def predict(
+    model_file: ModelFile,
+    table: TableFile,
+    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    output: Output = PIPE,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Write the probability of every label, too.")
+    ] = False,
+    quantiles: Annotated[
+        str, typer.Option(help="Quantiles of a number, e.g. 0.1,0.9.", metavar="Q,...")
+    ] = "",
+    unseen: Unseen = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    missing: Missing = None,
+    only_missing: OwnMissing = False,
+    ignore: Ignore = None,
+    quiet: Quiet = False,
+) -> None:
+    """Predict a column of a table from all others; it need not be there.
+
+    Writes one line for each row: the most probable label with its probability, or the median of a
+    number. Missing cells are summed over exactly.
+    """
+    from bayescut.estimators._density import posterior
+    from bayescut.estimators._predict import predicted
+
+    one_pipe(model=model_file, table=table)
+    model = load_model(model_file)
+    column = model.domains.index(int(target) if model.domains.names is None else target)
+    domain = model.domains[column]
+    wanted = _probabilities(quantiles)
+    if wanted and domain.grid is None:
+        raise CommandError(f"{target!r} holds labels, which have no quantiles: use --proba.")
+    options = table_options(
+        separator,
+        header,
+        missing,
+        ignore,
+        only_missing=only_missing,
+        encoding=encoding,
+        quiet=quiet,
+    )
+    found = read_table(table, options, model.domains)
+    frame = found.used
+    if domain.name is not None and domain.name not in set(map(str, frame.columns)):
+        frame = frame.assign(**{domain.name: None})
+    codes = _codes(model, match_table(frame, model.domains, found.title), unseen)
+    with (
+        Writer(output, True, found.dialect) as writer,
+        bar("predicting", len(codes)) as update,
+        compiling(quiet=quiet),
+    ):
+        for block in blocks(len(codes)):
+            chances = posterior(model.circuit, codes[block], column)
+            name = domain.name if domain.name is not None else str(column)
+            answer: dict[str, Any] = {name: predicted(chances, domain, None)}
+            if domain.grid is None:
+                answer["probability"] = chances.max(axis=1)
+                if proba:
+                    for state in range(domain.n_states):
+                        answer[f"P({domain.label(state)})"] = chances[:, state]
+            elif wanted:
+                for q, values in zip(wanted, domain.grid.quantile(chances, wanted).T, strict=True):
+                    answer[f"q{q:g}"] = values
+            writer.write(pandas().DataFrame(answer))
+            update(block.stop - block.start)
+
+
+def _probabilities(text: str) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise typer.BadParameter(f"--quantiles are numbers such as 0.1,0.9: {error}.") from error
+    if not all(0 < q < 1 for q in found):
+        raise typer.BadParameter("--quantiles lie strictly between 0 and 1.")
+    return found
+
+
+def anomalies(
+    model_file: ModelFile,
+    table: TableFile,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many rows to list.")] = 10,
+    cells: Annotated[int, typer.Option(min=1, help="Cells to name in each row, at most.")] = 3,
+    unseen: Unseen = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    missing: Missing = None,
+    only_missing: OwnMissing = False,
+    ignore: Ignore = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """List the rows of a table that fit a model least, and the cells to blame.
+
+    The score compares a row's log-likelihood with rows drawn from the model that have the same
+    gaps, in standard deviations. A cell's surprisal is -ln p(cell | the rest of the row) above what
+    is to be expected there.
+    """
+    from bayescut.estimators._outliers import standard_scores
+    from bayescut.estimators._predict import cell_surprisal
+
+    one_pipe(model=model_file, table=table)
+    model = load_model(model_file)
+    options = table_options(
+        separator,
+        header,
+        missing,
+        ignore,
+        only_missing=only_missing,
+        encoding=encoding,
+        quiet=quiet,
+    )
+    found = read_table(table, options, model.domains)
+    frame = match_table(found.used, model.domains, found.title)
+    codes = _codes(model, frame, unseen)
+    values = _values(model, frame)
+    with compiling(quiet=quiet):
+        scores = standard_scores(model.circuit, codes, values, seed=0)
+        order = np.argsort(scores, kind="stable")[:n]
+        surprise = cell_surprisal(
+            model.circuit, codes[order], None if values is None else values[order], True
+        )
+    listed = []
+    for row, line in zip(order.tolist(), surprise, strict=True):
+        known = np.flatnonzero(~np.isnan(line))
+        worst = known[np.argsort(-line[known], kind="stable")][:cells]
+        listed.append(
+            {
+                "row": row,
+                "score": float(scores[row]),
+                "cells": [
+                    {
+                        "column": _name(model, j),
+                        "value": frame.iloc[row, j],
+                        "surprisal": float(line[j]),
+                    }
+                    for j in worst.tolist()
+                    if line[j] > 0
+                ],
+            }
+        )
+    if as_json:
+        emit_json(listed)
+        return
+    lines = [
+        [
+            str(entry["row"]),
+            f"{entry['score']:.2f}",
+            ", ".join(
+                f"{cell['column']}={cell['value']} ({cell['surprisal']:+.1f})"
+                for cell in entry["cells"]
+            ),
+        ]
+        for entry in listed
+    ]
+    print_table(["row", "score", "cells (surprisal)"], lines, left=(2,))
+    emit(_remark(found))
+
+
+def _remark(table: Table) -> str:
+    first = 2 if table.header else 1
+    return f"row 0 is line {first} of {table.title}"
+
+
+def _name(model: LoadedModel, column: int) -> str:
+    name = model.domains[column].name
+    return str(column) if name is None else name
+
+
+def _values(model: LoadedModel, frame: Any) -> Any:
+    if all(domain.grid is None for domain in model.domains):
+        return None
+    return encode_table(
+        frame, model.domains, allow_missing=True, unseen="missing", estimator_name=model.name
+    )[1]

@@ -1,0 +1,100 @@
+"""The density behind the jobs: the user's own, or networks on grids of their own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.data import Domains, encode_table, learn_domains
+from bayescut.data.table import Table
+from bayescut.data.tables import as_table
+from bayescut.estimators._validation import check_size, check_weights
+from bayescut.learn.conditional import ConditionalLearner, Recipe
+
+# Halvings of the numbers' grids; unseen rows weigh them.
+_DEPTHS = (4, 3, 2)
+
+
+def fit_density(
+    X: Any,
+    *,
+    estimator: Any,
+    name: str,
+    columns: Any,
+    sample_weight: Any,
+    n_members: int,
+    time_budget: float | None,
+    width: int,
+    seed: int,
+    n_jobs: int,
+) -> tuple[Circuit, Domains]:
+    """Learn a circuit over the states and cells of a table that may have gaps.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame
+        The table.
+    estimator : density estimator or None
+        Learns the circuit, on a clone; None: a mixture of `n_members` networks, each with a grid of
+        its own for every number, weighted by the likelihood of rows they have not seen.
+    name : str
+        Who asks, for errors.
+    columns, sample_weight, n_members, time_budget, width, seed, n_jobs
+        Settings of the mixture; a density estimator of the user's has its own.
+
+    Returns
+    -------
+    Circuit, Domains
+    """
+    if estimator is not None:
+        model = clone(estimator)
+        model = model.fit(X) if sample_weight is None else model.fit(X, sample_weight=sample_weight)
+        return model.circuit_, model.domains_
+    started = time.monotonic()
+    X = as_table(X)
+    X, weights, _ = without_weightless(X, check_weights(sample_weight, X.shape[0]))
+    domains = learn_domains(X, numbers=True, columns=columns, sample_weight=weights)
+    check_size(domains)
+    codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=name)
+    some_numbers = any(domain.grid is not None for domain in domains)
+    learner = ConditionalLearner(
+        tuple(Recipe("density", depth) for depth in (_DEPTHS if some_numbers else (0,))),
+        width=width,
+        n_jobs=n_jobs,
+    )
+    nameless = Domains(replace(domain, name=None) for domain in domains)
+    deadline = np.inf if time_budget is None else started + time_budget
+    pool = learner.learn(Table(codes, nameless, weights), n_members, seed, deadline)
+    mixture = pool.circuit(pool.recipe_weights(weights))
+    return Circuit(domains=domains, **mixture.arrays()), domains
+
+
+def without_weightless(
+    X: Any, weights: FloatArray | None
+) -> tuple[Any, FloatArray | None, IntArray | slice]:
+    """Leave out the rows of weight zero: a row that weighs nothing is no row.
+
+    Returns the rows, their weights, and which they are.
+    """
+    if weights is None or weights.all():
+        return X, weights, slice(None)
+    kept = np.flatnonzero(weights > 0)
+    left = weights[kept]
+    return _safe_indexing(X, kept), None if np.all(left == 1.0) else left, kept
+
+
+def posterior(
+    circuit: Circuit, codes: CodeArray, column: int, n_jobs: int | None = None
+) -> FloatArray:
+    """Probabilities of a column's states given the other columns, shape (n, K)."""
+    blank = codes.copy()
+    blank[:, column] = np.iinfo(codes.dtype).max
+    lo, hi = circuit.domains.offsets[column : column + 2]
+    return circuit.marginals(blank, n_jobs=n_jobs)[:, lo:hi]

@@ -1,0 +1,269 @@
+"""Rows that do not fit, and the cells that make them so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import OutlierMixin
+
+from bayescut._interrupts import interruptible, late_interrupts
+from bayescut._jobs import count_jobs
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.data import missing_code
+from bayescut.estimators._job import DensityJob
+from bayescut.estimators._predict import SurprisalMixin
+from bayescut.estimators._validation import check_number, check_weights
+
+# Rows drawn from the model with which a row of some gaps is compared. The mean of so many has an
+# error of a sixteenth of the spread.
+_DRAWS = 256
+# Numbers within this share of either end of their column are odd for that alone.
+_TAIL = 0.01
+
+
+class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: ignore[misc]
+    r"""Outlier detector whose scores compare rows with different gaps.
+
+    The log-likelihood of a row with gaps is that of its observed cells, so the fewer there are the
+    larger it is. Here it is compared with rows drawn from the model that have the same gaps:
+
+    .. math:: s(x) = \frac{r(x_o) - \operatorname{E}[r(X_o)]}
+              {\operatorname{sd}[r(X_o)]}, \qquad o = \text{the observed columns of } x.
+
+    Here :math:`r` is the log-likelihood with numbers measured against the density of their own
+    column, so that neither units nor rounding count, and with the log of how far out a number is if
+    it lies in the outer 1 % on either side. `surprisal` says which cells of a row are to blame.
+
+    Parameters
+    ----------
+    contamination : float, default=0.01
+        Share of the training rows that are outliers, greater than 0 and at most 0.5.
+    estimator : density estimator or None, default=None
+        Learns the density (on a clone), such as `CutsetEnsemble`. None: a mixture of networks, each
+        with a grid of its own for every number.
+    n_members : int, default=16
+        Networks of the mixture; the settings from here to ``columns`` are not used where there is
+        an estimator.
+    time_budget : float or None, default=None
+        Seconds after which no further network is begun.
+    width : int, default=6
+        Most parents of a column in a leaf of a network.
+    columns : mapping or None, default=None
+        Kinds of columns, such as ``{"zip": "label"}``; see `bayescut.data.describe_table`.
+    unseen : {"error", "missing"}, default="error"
+        What queries do with labels that training did not show.
+    random_state : None, int or Generator, default=0
+        Source of grids and draws.
+    n_jobs : int or None, default=-1
+        Threads, counted as joblib does.
+
+    Attributes
+    ----------
+    offset_ : float
+        Rows of a lower score are outliers.
+    circuit_ : Circuit
+        The density, over labels and the cells of numbers.
+    domains_ : Domains
+        The columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayescut import CutsetOutlierDetector
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 1)) + 0.1 * rng.normal(size=(300, 3))
+    >>> model = CutsetOutlierDetector(n_members=6).fit(X)
+    >>> model.predict([[1.0, 1.0, 1.1], [1.0, 1.0, -2.0]])
+    array([ 1, -1])
+    >>> int(model.surprisal([[1.0, 1.0, -2.0]], relative=True)[0].argmax())
+    2
+    """
+
+    _state_names = ("offset_", "seed_")
+
+    offset_: float
+    seed_: int
+
+    def __init__(
+        self,
+        contamination: float = 0.01,
+        *,
+        estimator: Any = None,
+        n_members: int = 16,
+        time_budget: float | None = None,
+        width: int = 6,
+        columns: Any = None,
+        unseen: str = "error",
+        random_state: Any = 0,
+        n_jobs: int | None = -1,
+    ) -> None:
+        self.contamination = contamination
+        self.estimator = estimator
+        self.n_members = n_members
+        self.time_budget = time_budget
+        self.width = width
+        self.columns = columns
+        self.unseen = unseen
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        share = check_number("contamination", self.contamination, strict=True)
+        if share > 0.5:
+            raise ValueError(f"contamination must be at most 0.5, got {share!r}")
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetOutlierDetector:
+        """Learn what rows usually look like.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Labels, numbers, dates; cells may be missing.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), optional
+            Non-negative weights; a weight of 2 is a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        with late_interrupts():
+            self._fit_density(X, sample_weight)
+            self.seed_ = int(self._rng().integers(2**31))
+            scores = self.score_samples(X)
+            weights = check_weights(sample_weight, len(scores))
+            self.offset_ = threshold(scores, weights, self.contamination)
+        return self
+
+    @interruptible
+    def score_samples(self, X: Any) -> FloatArray:
+        """How well each row fits, in spreads of rows with the same gaps; low is odd.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+
+        Returns
+        -------
+        float64 array of shape (n_rows,)
+            About 0 on average over rows from the model; 0 for rows of which nothing is known.
+        """
+        return self._scores(*self._read_table(X))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Score above ``offset_``: negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+
+        Returns
+        -------
+        float64 array of shape (n_rows,)
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> IntArray:
+        """Return -1 for outliers, 1 for other rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+
+        Returns
+        -------
+        int array of shape (n_rows,)
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _scores(self, codes: CodeArray, values: FloatArray | None) -> FloatArray:
+        return standard_scores(
+            self.circuit_, codes, values, seed=self.seed_, n_jobs=count_jobs(self.n_jobs)
+        )
+
+
+def threshold(scores: FloatArray, weights: FloatArray | None, share: float) -> float:
+    """Return a number below which a share of the rows lies, or less where scores are equal."""
+    found, place = np.unique(scores, return_inverse=True)
+    mass = np.cumsum(np.bincount(place.reshape(-1), weights))
+    wanted = share * mass[-1]
+    last = int(np.searchsorted(mass, wanted * (1 - 1e-12)))
+    if mass[last] > wanted * (1 + 1e-12):
+        return float(found[last])
+    # Halfway to the next score of any weight.
+    weighty = np.flatnonzero(np.diff(np.append(mass[last], mass[last + 1 :])) > 0)
+    following = last + 1 + int(weighty[0]) if len(weighty) else last
+    return float((found[last] + found[following]) / 2)
+
+
+def draw_rows(
+    circuit: Circuit, n: int, seed: int, n_jobs: int | None = None
+) -> tuple[CodeArray, FloatArray | None]:
+    """Draw rows from a circuit, with the values of numbers."""
+    rng = np.random.default_rng(seed)
+    codes = circuit.sample(n, rng, n_jobs=n_jobs)
+    domains = circuit.domains
+    if all(domain.grid is None for domain in domains):
+        return codes, None
+    values = np.full(codes.shape, np.nan)
+    for j, domain in enumerate(domains):
+        if domain.grid is not None:
+            values[:, j] = domain.grid.draw(codes[:, j], rng.random(n))
+    return codes, values
+
+
+def standard_scores(
+    circuit: Circuit,
+    codes: CodeArray,
+    values: FloatArray | None,
+    *,
+    seed: int,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Log-likelihoods of rows in standard deviations from draws that have the same gaps."""
+    absent = missing_code(codes.dtype)
+    own = fit_of_rows(circuit, codes, values, n_jobs)
+    drawn_codes, drawn_values = draw_rows(circuit, _DRAWS, seed, n_jobs)
+    gaps, pattern = np.unique(codes == absent, axis=0, return_inverse=True)
+    pattern = pattern.reshape(-1)
+    out = np.zeros(len(codes))
+    for k, gap in enumerate(gaps):
+        if gap.all():
+            continue
+        there = np.where(gap, absent, drawn_codes).astype(codes.dtype)
+        numbers = None if drawn_values is None else np.where(gap, np.nan, drawn_values)
+        usual = fit_of_rows(circuit, there, numbers, n_jobs)
+        rows = pattern == k
+        out[rows] = (own[rows] - usual.mean()) / max(float(usual.std()), 1e-9)
+    return out
+
+
+def fit_of_rows(
+    circuit: Circuit, codes: CodeArray, values: FloatArray | None, n_jobs: int | None = None
+) -> FloatArray:
+    """Log-probability of rows, numbers relative to their own density but for their tails."""
+    found = circuit.log_likelihood(codes, n_jobs=n_jobs)
+    if values is None:
+        return found
+    absent = missing_code(codes.dtype)
+    for j, domain in enumerate(circuit.domains):
+        grid = domain.grid
+        if grid is None:
+            continue
+        rows = np.flatnonzero(codes[:, j] != absent)
+        if not len(rows):
+            continue
+        below = grid.cdf(grid.mass, values[rows, j])
+        above = 1.0 - grid.cdf(grid.mass, values[rows, j] - grid.step)
+        beyond = np.clip(np.minimum(below, above), 1e-300, None) / _TAIL
+        found[rows] += np.minimum(np.log(beyond), 0.0) - np.log(grid.mass)[codes[rows, j]]
+    return found

@@ -1,0 +1,232 @@
+"""Any column from any others, on every fitted density; and which cells are surprising."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from bayescut._interrupts import interruptible
+from bayescut._jobs import count_jobs
+from bayescut._typing import CodeArray, FloatArray
+from bayescut.circuit import Circuit
+from bayescut.data import Domain, Domains, decode, encode_table, missing_code
+from bayescut.data.tables import is_frame
+from bayescut.estimators._density import posterior
+from bayescut.estimators._validation import check_choice
+from bayescut.exceptions import DataError
+
+# Rows whose probabilities of states are held at once.
+_BLOCK = 4096
+
+
+class SurprisalMixin:
+    """Which cells of a table are surprising, for estimators with ``circuit_`` and ``domains_``."""
+
+    circuit_: Circuit
+    domains_: Domains
+    n_jobs: int | None
+    unseen: str
+
+    @interruptible
+    def surprisal(self, X: Any, relative: bool = False) -> Any:
+        r"""How surprising each cell is, given the rest of its row.
+
+        .. math:: s_{ij} = -\ln p(x_{ij} \mid \text{the other cells of row } i)
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised.
+        relative : bool, default=False
+            Subtract the expectation of :math:`s_{ij}` over values drawn from the same conditional,
+            which makes columns comparable: rare is not surprising where everything is rare. The
+            density of a number is then taken relative to that of its column.
+
+        Returns
+        -------
+        float64 array or DataFrame of shape (n_rows, n_columns)
+            In nats, NaN where a cell is missing.
+
+        Examples
+        --------
+        >>> from bayescut import CutsetNetwork
+        >>> model = CutsetNetwork().fit([[0, 0], [1, 1]] * 50)
+        >>> model.surprisal([[0, 0], [0, 1]]).round(1)
+        array([[0. , 0. ],
+               [5.3, 5.3]])
+        """
+        codes, values = self._read_table(X)
+        found = cell_surprisal(self.circuit_, codes, values, relative, count_jobs(self.n_jobs))
+        if not is_frame(X):
+            return found
+        import pandas as pd
+
+        names = [d.name if d.name is not None else j for j, d in enumerate(self.domains_)]
+        return pd.DataFrame(found, index=X.index, columns=names)
+
+    def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
+        check_is_fitted(self, "circuit_")
+        unseen: Any = self.unseen
+        return encode_table(
+            X,
+            self.domains_,
+            allow_missing=True,
+            unseen=unseen,
+            estimator_name=type(self).__name__,
+        )
+
+
+class PredictMixin(SurprisalMixin):
+    """Queries about one column, for estimators with ``circuit_`` and ``domains_``."""
+
+    @interruptible
+    def predict(
+        self, X: Any, target: str | int | None = None, method: str | None = None
+    ) -> NDArray[Any]:
+        """Predict a column from what else is known of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows; missing cells are marginalised, and so is what they say of the target. A DataFrame
+            need not have that column.
+        target : str or int, optional
+            The column, by name or position. Default: the last one; mixtures without a target tell
+            the component instead.
+        method : {"mode", "median", "mean"}, optional
+            The most probable state, or the median or the mean of a number. Default: the median of
+            numbers, the mode of labels.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+
+        Examples
+        --------
+        >>> from bayescut import CutsetNetwork
+        >>> model = CutsetNetwork().fit([[0, 1], [1, 0], [0, 1], [1, 0]] * 20)
+        >>> model.predict([[0, float("nan")], [1, float("nan")]], target=1)
+        array([1, 0])
+        """
+        column, found = self._target_posterior(X, target)
+        return predicted(found, self.domains_[column], method)
+
+    @interruptible
+    def predict_proba(self, X: Any, target: str | int | None = None) -> FloatArray:
+        """Probabilities of the states of a column given what else is known of each row.
+
+        Parameters
+        ----------
+        X, target
+            As for `predict`.
+
+        Returns
+        -------
+        float64 array of shape (n_rows, K)
+            In the order of the column's labels; of a number, the probabilities of its cells.
+        """
+        return self._target_posterior(X, target)[1]
+
+    @interruptible
+    def quantile(self, X: Any, target: str | int | None = None, q: Any = 0.5) -> FloatArray:
+        """Quantiles of a number given what else is known of each row.
+
+        Parameters
+        ----------
+        X, target
+            As for `predict`; the target is a number.
+        q : float or sequence of float
+            Probabilities strictly between 0 and 1.
+
+        Returns
+        -------
+        float64 array of shape (n_rows,), or (n_rows, Q) for several q
+        """
+        column, found = self._target_posterior(X, target)
+        grid = self.domains_[column].grid
+        if grid is None:
+            raise DataError(
+                f"Column {target!r} holds labels, which have no quantiles: use predict_proba."
+            )
+        return grid.quantile(found, q)
+
+    def _target_posterior(self, X: Any, target: str | int | None) -> tuple[int, FloatArray]:
+        check_is_fitted(self, "circuit_")
+        column = len(self.domains_) - 1 if target is None else self.domains_.index(target)
+        name = self.domains_[column].name
+        if is_frame(X) and name is not None and name not in set(map(str, X.columns)):
+            X = X.assign(**{name: np.nan})
+        codes, _ = self._read_table(X)
+        if self.domains_[column].n_states == 0:
+            raise DataError(f"Column {target!r} is continuous: use moments of the circuit.")
+        return column, posterior(self.circuit_, codes, column, count_jobs(self.n_jobs))
+
+
+def predicted(found: FloatArray, domain: Domain, method: str | None) -> NDArray[Any]:
+    """Turn probabilities of states into one value for each row."""
+    grid = domain.grid
+    if method is None:
+        method = "mode" if grid is None else "median"
+    check_choice("method", method, ("mode", "median", "mean"))
+    if grid is None:
+        if method != "mode":
+            raise DataError(f"Labels have no {method}: column {domain.name!r} has only a mode.")
+        codes = found.argmax(axis=1).astype(np.uint16)[:, None]
+        return np.asarray(decode(codes, Domains([domain]), as_frame=False)[:, 0])
+    return number_of(found, domain, method)
+
+
+def number_of(found: FloatArray, domain: Domain, method: str) -> FloatArray:
+    """Median, mean or mode of a number, from the probabilities of its cells."""
+    grid = domain.grid
+    if grid is None:
+        raise DataError(f"Column {domain.name!r} holds no numbers.")
+    if method == "mean":
+        return np.asarray(found @ grid.mean / found.sum(axis=1))
+    if method == "median":
+        return grid.quantile(found, 0.5)
+    with np.errstate(divide="ignore"):
+        return np.asarray(grid.mode[(np.log(found) + grid.peak).argmax(axis=1)])
+
+
+def cell_surprisal(
+    circuit: Circuit,
+    codes: CodeArray,
+    values: FloatArray | None,
+    relative: bool,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Surprisal of every observed cell given the other cells of its row, NaN elsewhere."""
+    domains = circuit.domains
+    observed = codes != missing_code(codes.dtype)
+    out = np.full(codes.shape, np.nan)
+    for j, domain in enumerate(domains):
+        if domain.n_states == 0:
+            continue
+        # Numbers relative to their own density, whose shape within cells cancels: with it, how
+        # finely a column was recorded would decide (the exchanged cell of a row of concrete is
+        # the most surprising in 38 % of the rows, without it in 65 %).
+        log_mass = np.zeros(domain.n_states)
+        if domain.grid is not None:
+            log_mass = np.log(domain.grid.mass)
+        for rows in _blocks(np.flatnonzero(observed[:, j])):
+            found = posterior(circuit, codes[rows], j, n_jobs)
+            own = np.take_along_axis(found, codes[rows, j][:, None].astype(np.int64), axis=1)[:, 0]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                surprise = -np.log(own)
+                entropy = -np.where(found > 0, found * np.log(found), 0.0).sum(axis=1)
+            if relative:
+                surprise += log_mass[codes[rows, j]]
+                out[rows, j] = surprise - entropy - found @ log_mass
+                continue
+            if domain.grid is not None and values is not None:
+                surprise -= domain.grid.log_inside(values[rows, j], codes[rows, j])
+            out[rows, j] = surprise
+    return out
+
+
+def _blocks(rows: Any) -> list[Any]:
+    return [rows[begin : begin + _BLOCK] for begin in range(0, len(rows), _BLOCK)]

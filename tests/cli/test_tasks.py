@@ -1,0 +1,84 @@
+"""``bayescut predict``, ``anomalies``, ``report`` and ``show --depends``."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.conftest import Command, make_people
+
+import bayescut as bc
+
+
+def test_predict_is_what_the_model_says(command: Command, model: Path, tmp_path: Path) -> None:
+    people = make_people(50)
+    path = tmp_path / "new.csv"
+    people.drop(columns="smoker").to_csv(path, index=False)
+    out = command.ok("predict", model, path, "--target", "smoker", "--proba", "-q")
+    found = pd.read_csv(io.StringIO(out))
+    estimator = bc.load(model)
+    chances = estimator.predict_proba(people, target="smoker")
+    np.testing.assert_allclose(found[["P(no)", "P(yes)"]], chances, atol=1e-12)
+    np.testing.assert_allclose(found["probability"], chances.max(axis=1), atol=1e-12)
+    assert found["smoker"].tolist() == estimator.predict(people, target="smoker").tolist()
+    assert list(found.columns) == ["smoker", "probability", "P(no)", "P(yes)"]
+
+
+def test_predict_refuses(command: Command, model: Path, people: Path) -> None:
+    asked = ("predict", model, people, "-q", "--target")
+    assert "no column 'smokes'" in command.error(*asked, "smokes")
+    assert "no quantiles" in command.error(*asked, "smoker", "--quantiles", "0.5")
+    assert "between 0 and 1" in command.error(*asked, "age", "--quantiles", "2", code=2)
+
+
+def test_anomalies_lists_the_odd_row_and_the_cell(
+    command: Command, people: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs.csv"
+    rng = np.random.default_rng(0)
+    a = rng.choice(["x", "y"], 300)
+    table = pd.DataFrame({"a": a, "b": a, "c": rng.choice(["u", "v"], 300)})
+    table.to_csv(path, index=False)
+    command("fit", path, "-o", tmp_path / "pairs.bc", "-q")
+    table.loc[7, "b"] = "y" if table.loc[7, "a"] == "x" else "x"
+    table.to_csv(path, index=False)
+    listed = json.loads(
+        command.ok("anomalies", tmp_path / "pairs.bc", path, "-n", 2, "--json", "-q")
+    )
+    assert listed[0]["row"] == 7
+    assert listed[0]["score"] < listed[1]["score"]
+    assert listed[0]["cells"][0]["column"] in ("a", "b")
+    text = command.ok("anomalies", tmp_path / "pairs.bc", path, "-n", 1, "-q")
+    assert "7" in text and "b=" in text and "line 2" in text
+
+
+def test_report_as_table_json_and_picture(command: Command, people: Path, tmp_path: Path) -> None:
+    make_people(300).sample(frac=1, random_state=0).to_csv(tmp_path / "fake.csv", index=False)
+    picture = tmp_path / "report.png"
+    pytest.importorskip("matplotlib")
+    out = command.ok("report", people, tmp_path / "fake.csv", "--draw", picture, "-q")
+    assert "distance of pairs, mean" in out and "rows that equal a real row" in out
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    told = json.loads(
+        command.ok("report", people, tmp_path / "fake.csv", "--target", "smoker", "--json", "-q")
+    )
+    assert told["target"] == "smoker" and set(told["columns"]) == set(make_people(1).columns)
+    assert "no picture" in command.error(
+        "report", people, tmp_path / "fake.csv", "--draw", tmp_path / "x.doc", "-q"
+    )
+
+
+def test_show_depends(command: Command, model: Path, tmp_path: Path) -> None:
+    out = command.ok("show", model, "--depends", "-")
+    first = out.splitlines()[2 if "---" in out.splitlines()[1] else 1]
+    assert {"smoker", "ill"} <= set(first.split()) or {"age", "smoker"} <= set(first.split())
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "depends.svg"
+    told = json.loads(command.ok("show", model, "--depends", picture, "--json"))
+    information = np.array(told["mutual_information"])
+    np.testing.assert_allclose(information, information.T)
+    assert picture.read_text().startswith("<?xml")

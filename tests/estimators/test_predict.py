@@ -1,0 +1,111 @@
+"""Any column from any others, and surprisal, against sums over worlds."""
+
+import numpy as np
+import pytest
+
+from bayescut import CNetBD, CutsetMixture, CutsetNetwork
+from bayescut.circuit import build
+from bayescut.data import Domains, learn_domains
+from bayescut.estimators._predict import cell_surprisal, predicted
+from bayescut.exceptions import DataError
+
+WORLDS = np.array(list(np.ndindex(2, 3, 2)))
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 300), rng.integers(0, 3, 300), rng.integers(0, 2, 300)])
+    X[:, 2] = np.where(rng.random(300) < 0.8, X[:, 0] ^ (X[:, 1] == 2), X[:, 2])
+    return X
+
+
+@pytest.fixture(scope="module")
+def model(X):
+    return CutsetNetwork(n_jobs=1).fit(X)
+
+
+def test_probabilities_of_a_column(model):
+    p = np.exp(model.score_samples(WORLDS))
+    row = np.array([[1, np.nan, np.nan]])
+    given = WORLDS[:, 0] == 1
+    expected = [p[given & (WORLDS[:, 1] == k)].sum() / p[given].sum() for k in range(3)]
+    np.testing.assert_allclose(model.predict_proba(row, target=1)[0], expected)
+    assert model.predict(row, target=1)[0] == np.argmax(expected)
+    # What the row says of the target itself is not looked at; the default is the last column.
+    told = np.array([[1, 2, 0]])
+    np.testing.assert_allclose(
+        model.predict_proba(told, 1), model.predict_proba([[1, np.nan, 0]], 1)
+    )
+    np.testing.assert_array_equal(model.predict(told), model.predict(told, target=2))
+
+
+def test_frames_need_not_have_the_target(X):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(c=np.where(X[:, 2] == 1, "yes", "no"))
+    model = CNetBD(n_jobs=1).fit(frame)
+    found = model.predict(frame.drop(columns="c"), target="c")
+    assert set(found) <= {"yes", "no"}
+    assert np.mean(found == frame.c) > 0.7
+    with pytest.raises(DataError, match="quantiles"):
+        model.quantile(frame, target="c", q=0.5)
+    with pytest.raises(DataError, match="no column"):
+        model.predict(frame, target="z")
+    with pytest.raises(DataError, match="mean"):
+        model.predict(frame, target="c", method="mean")
+
+
+def test_surprisal_by_hand(model):
+    p = np.exp(model.score_samples(WORLDS))
+    row = np.array([[0, 2, 1]])
+    found, relative = model.surprisal(row)[0], model.surprisal(row, relative=True)[0]
+    for j in range(3):
+        others = [k for k in range(3) if k != j]
+        same = (WORLDS[:, others] == row[0, others]).all(axis=1)
+        chances = p[same] / p[same].sum()
+        own = chances[WORLDS[same][:, j] == row[0, j]][0]
+        assert found[j] == pytest.approx(-np.log(own))
+        assert relative[j] == pytest.approx(-np.log(own) + (chances * np.log(chances)).sum())
+
+
+def test_missing_cells_have_no_surprisal(model):
+    found = model.surprisal([[0, np.nan, 1]])
+    assert np.isnan(found[0, 1]) and np.isfinite(found[0, [0, 2]]).all()
+
+
+def test_mixtures_tell_components_or_columns(X):
+    model = CutsetMixture(n_components=2, random_state=0, n_jobs=1).fit(X)
+    assert model.predict_proba(X).shape == (300, 2)
+    assert model.predict_proba(X, target=1).shape == (300, 3)
+    assert set(model.predict(X, target=2)) <= {0, 1}
+    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X).argmax(axis=1))
+
+
+def test_numbers_by_their_cells():
+    """Median, mean and mode of a number follow from the probabilities of its cells."""
+    numbers = np.array([[0.5], [1.5], [2.5], [9.5]])
+    domain = learn_domains(numbers, numbers=True)[0]
+    cells = domain.grid.codes(numbers[:, 0])
+    chances = np.zeros((1, domain.n_states))
+    chances[0, cells[2]] = 1.0
+    middle = predicted(chances, domain, None)[0]
+    assert domain.grid.codes(middle) == cells[2]
+    assert domain.grid.cdf(chances, middle)[0] == pytest.approx(0.5, abs=0.2)
+    assert predicted(chances, domain, "mean")[0] == pytest.approx(domain.grid.mean[cells[2]])
+    assert predicted(chances, domain, "mode")[0] == domain.grid.mode[cells[2]]
+
+
+def test_surprisal_of_numbers():
+    rng = np.random.default_rng(0)
+    numbers = np.round(rng.gamma(2.0, 10.0, 400), 1)[:, None]
+    domains = learn_domains(numbers, numbers=True)
+    grid = domains[0].grid
+    circuit = build.circuit(build.categorical(0, grid.mass), Domains(domains))
+    cells = rng.choice(grid.n_cells, 4000, p=grid.mass)
+    values = grid.draw(cells, rng.random(4000))
+    codes = grid.codes(values)[:, None]
+    plain = cell_surprisal(circuit, codes, values[:, None], relative=False)
+    np.testing.assert_allclose(plain[:, 0], -grid.log_density(values), atol=1e-9)
+    # The only column follows its own density: nothing is more surprising than anything else.
+    relative = cell_surprisal(circuit, codes, values[:, None], relative=True)
+    np.testing.assert_allclose(relative, 0.0, atol=1e-9)

@@ -1,0 +1,90 @@
+"""Members for a target, their folds and their densities."""
+
+import numpy as np
+import pytest
+
+from bayescut.data import Domain, Domains, encode_table, learn_domains
+from bayescut.data.table import Table
+from bayescut.learn.conditional import ConditionalLearner, Recipe, content_folds
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(size=200), 2)
+    label = rng.integers(0, 3, 200)
+    y = ((x > 0) ^ (label == 2)).astype(int)
+    domains = learn_domains(np.column_stack([x, label]).astype(object), columns={0: "number"})
+    codes, _ = encode_table(
+        np.column_stack([x, label]).astype(object), domains, allow_missing=False
+    )
+    return Table(np.column_stack([codes, y]).astype(np.uint8), Domains([*domains, Domain(None, 2)]))
+
+
+def test_equal_rows_are_in_one_fold_wherever_they_stand(table):
+    twice = table.take(np.r_[np.arange(200), np.arange(200)])
+    folds = content_folds(twice, 4)
+    np.testing.assert_array_equal(folds[:200], folds[200:])
+    np.testing.assert_array_equal(folds[:200], content_folds(table, 4))
+    order = np.random.default_rng(1).permutation(200)
+    np.testing.assert_array_equal(content_folds(table.take(order), 4), folds[order])
+    distinct = np.unique(table.codes, axis=0)
+    for label in (0, 1):
+        own = content_folds(Table(distinct, table.domains), 4)[distinct[:, -1] == label]
+        counts = np.bincount(own, minlength=4)
+        assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("kind", ["class", "joint"])
+def test_probabilities_of_a_member_are_those_of_its_circuits(table, kind):
+    learner = ConditionalLearner((Recipe(kind, 2),))
+    member = learner.member(table, Recipe(kind, 2), np.arange(200), np.random.default_rng(0))
+    assert max(view.max() for view in member.views[:1]) <= 3
+    found = np.exp(member.log_proba(table.codes[:, :-1]))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_allclose(
+        member.log_likelihood(table.codes), np.log(found[np.arange(200), table.codes[:, -1]])
+    )
+    if kind == "joint":
+        joint = []
+        for state in (0, 1):
+            rows = np.column_stack([member.features(table.codes[:, :-1]), np.full(200, state)])
+            joint.append(member.circuits[0].log_likelihood(rows.astype(np.uint8)))
+        expected = np.exp(np.column_stack(joint) - np.logaddexp(*joint)[:, None])
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_a_density_over_cells_sums_to_one(table):
+    learner = ConditionalLearner((Recipe("density", 2), Recipe("density", 3)), n_folds=3)
+    pool = learner.learn(table, 5, seed=0)
+    circuit = pool.circuit(pool.recipe_weights(None))
+    sizes = circuit.domains.n_states.tolist()
+    worlds = np.array(list(np.ndindex(*sizes)))
+    assert np.exp(circuit.log_likelihood(worlds)).sum() == pytest.approx(1.0)
+    assert pool.n_members == 5
+
+
+def test_gaps_are_filled_with_states_of_the_member(table):
+    learner = ConditionalLearner((Recipe("joint", 2),))
+    codes = table.codes.copy()
+    gaps = np.random.default_rng(0).random(codes.shape) < 0.3
+    gaps[:, -1] = False
+    codes[gaps] = 255
+    # Columns of few states as they are: what was observed must come back.
+    domains = Domains.of_sizes(table.sizes)
+    filled = learner._draw_gaps(codes, domains, None, np.random.default_rng(0))
+    np.testing.assert_array_equal(filled[~gaps], codes[~gaps])
+    assert (filled < table.sizes).all()
+
+
+def test_unseen_rows_are_predicted_by_members_that_left_them_out(table):
+    learner = ConditionalLearner((Recipe("class", 2),), n_folds=4)
+    pool = learner.learn(table, 2, seed=0)
+    rows, found = learner.unseen_proba(pool, table, {"class 2": 1.0})
+    folds = content_folds(table, 4)
+    np.testing.assert_array_equal(rows, np.flatnonzero(folds < 2))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    first = pool.recipes["class 2"].circuits[0]
+    out = np.flatnonzero(folds == 0)
+    expected = np.exp(first.log_proba(table.codes[out, :-1]))
+    np.testing.assert_allclose(found[np.isin(rows, out)], expected)
