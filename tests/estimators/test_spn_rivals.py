@@ -23,14 +23,6 @@ MODELS = {
     ),
 }
 
-# Why a common check of scikit-learn does not apply.
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "feeds fractions, which are not codes",
-    # NaN is welcome in every query but not in training; pickling is tested below without it.
-    "check_estimators_pickle": "trains on missing cells",
-    "check_estimators_pickle(readonly_memmap=True)": "trains on missing cells",
-}
-
 
 @parametrize_with_checks(
     [
@@ -38,7 +30,6 @@ EXPECTED_FAILURES = {
         Strudel(max_splits=3, criterion="bd", n_jobs=1),
         IDSPN(2, max_extensions=1, width=1, cuts=False, max_iter=0, n_jobs=1, random_state=0),
     ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -25,7 +25,7 @@ from bayescut.cli._options import (
     table_options,
 )
 from bayescut.cli._output import Writer
-from bayescut.cli._queries import Output, TableFile, _codes
+from bayescut.cli._queries import Output, TableFile, _read
 from bayescut.cli._tables import PIPE, Table, match_table, pandas, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table
 from bayescut.data import encode_table
@@ -81,7 +81,8 @@ def predict(
     frame = found.used
     if domain.name is not None and domain.name not in set(map(str, frame.columns)):
         frame = frame.assign(**{domain.name: None})
-    codes = _codes(model, match_table(frame, model.domains, found.title), unseen)
+    matched = match_table(frame, model.domains, found.title)
+    codes = _read(model, matched, unseen, False).codes
     with (
         Writer(output, True, found.dialect) as writer,
         bar("predicting", len(codes)) as update,
@@ -150,7 +151,7 @@ def anomalies(
     )
     found = read_table(table, options, model.domains)
     frame = match_table(found.used, model.domains, found.title)
-    codes = _codes(model, frame, unseen)
+    codes = _read(model, frame, unseen, False).codes
     values = _values(model, frame)
     with compiling(quiet=quiet):
         scores = standard_scores(model.circuit, codes, values, seed=0)

@@ -73,6 +73,8 @@ class LearnSPN(HeldOutEstimator):
     n_states : int, array-like of int or None, default=None
         Least number of states of every column of codes; None: what the training table shows, two
         at least.
+    columns, missing
+        See `CNetBD`.
     unseen : {"error", "missing"}, default="error"
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
@@ -133,6 +135,8 @@ class LearnSPN(HeldOutEstimator):
         validation_fraction: float = 0.1,
         random_state: Any = None,
         n_states: Any = None,
+        columns: Any = None,
+        missing: str = "random",
         unseen: str = "error",
         n_jobs: int | None = -1,
         verbose: int = 0,
@@ -148,6 +152,8 @@ class LearnSPN(HeldOutEstimator):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_states = n_states
+        self.columns = columns
+        self.missing = missing
         self.unseen = unseen
         self.n_jobs = n_jobs
         self.verbose = verbose
