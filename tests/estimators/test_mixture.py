@@ -20,6 +20,10 @@ from bayescut.scores import BayesDirichlet
 
 @parametrize_with_checks(
     [CutsetMixture(n_components=2, max_iter=2, n_jobs=1, tol=0.1, patience=1, random_state=0)],
+    # k-means begins at rows that it draws, and two rows are not one of weight two to a draw.
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": "EM starts from drawn rows"
+    },
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     with warnings.catch_warnings():
