@@ -198,7 +198,7 @@ class Completions:
     >>> completions = Completions(Table(codes, Domains.binary(2)), seed=0)
     >>> completions.single(0).has_gaps
     False
-    >>> completions.copies().n_rows, completions.copies().weights[-1]
+    >>> completions.copies().n_rows, float(completions.copies().weights[-1])
     (240, 0.2)
     """
 
