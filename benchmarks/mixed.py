@@ -181,7 +181,7 @@ def table() -> str:
     return "\n".join(markdown(head, lines, left=(0, 6)))
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=("run", "table"))
@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=-1)
     default = Path(os.environ.get("BAYESCUT_DATA", "data")) / "mixed"
     parser.add_argument("--data", type=Path, default=default, help="folder of the sets")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.command == "run":
         run(arguments.sets, arguments.budget, arguments.jobs, arguments.data)
     else:

@@ -82,7 +82,7 @@ def test_fit_and_queries_end_in_a_keyboard_interrupt(monkeypatch: pytest.MonkeyP
     assert model.circuit_ is before
 
     def ask(n: int) -> None:
-        monkeypatch.setattr(bc.CNetBD, "_encode", lambda *arguments: work(n))
+        monkeypatch.setattr(bc.CNetBD, "_encode_table", lambda *arguments: work(n))
         model.score_samples(X)
 
     assert interrupted(ask) is KeyboardInterrupt

@@ -20,11 +20,26 @@ from bayescut.scores import BayesDirichlet
 
 @parametrize_with_checks(
     [CutsetMixture(n_components=2, max_iter=2, n_jobs=1, tol=0.1, patience=1, random_state=0)],
+    # In the same order, repeated rows give the same model as weights; the check shuffles them, and
+    # the rows at which k-means begins are drawn by their positions.
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": "shuffles the rows, which EM starts from"
+    },
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
+
+
+def test_weights_and_repeated_numbers_give_the_same_mixture():
+    rng = np.random.default_rng(1)
+    X, weights = rng.random((15, 30)), rng.integers(0, 5, 15)
+    settings = {"n_components": 2, "tol": 0.1, "n_jobs": 1, "random_state": 0}
+    weighted = CutsetMixture(**settings).fit(X, sample_weight=weights)
+    repeated = CutsetMixture(**settings).fit(X.repeat(weights, axis=0))
+    assert weighted.domains_ == repeated.domains_
+    assert np.allclose(weighted.score_samples(X), repeated.score_samples(X))
 
 
 @pytest.fixture(scope="module")

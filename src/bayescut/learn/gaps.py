@@ -180,8 +180,9 @@ class Completions:
         Seed of the draws.
     n_jobs : int
         Threads; the draws do not depend on them.
-    n_sweeps : int
-        How often the cells are drawn and the model is learned again.
+    n_sweeps : int or None
+        How often the cells are drawn and the model is learned again; None: 8 to 20 times, more
+        often where there are few rows.
     deadline : float
         By the monotonic clock: no more sweeps are begun after it.
 
@@ -197,7 +198,7 @@ class Completions:
     >>> completions = Completions(Table(codes, Domains.binary(2)), seed=0)
     >>> completions.single(0).has_gaps
     False
-    >>> completions.copies().n_rows, completions.copies().weights[-1]
+    >>> completions.copies().n_rows, float(completions.copies().weights[-1])
     (240, 0.2)
     """
 
@@ -207,7 +208,7 @@ class Completions:
         seed: int,
         *,
         n_jobs: int = 1,
-        n_sweeps: int = 8,
+        n_sweeps: int | None = None,
         deadline: float = np.inf,
     ) -> None:
         self.table = table
@@ -215,6 +216,11 @@ class Completions:
         self.n_jobs = n_jobs
         self.rows = np.flatnonzero(~table.observed.all(axis=1))
         self.models = [available_forest(table)]
+        if n_sweeps is None:
+            # Loss of CutsetNetwork's validation by gaps in a fifth of the cells, 8 and 20 sweeps:
+            # dermatology (256 rows) 1.01 and 0.43, german (700) 0.155 and 0.150, student (276) 0.19
+            # and 0.26. With modes filled in: 2.21, 1.10, 2.61.
+            n_sweeps = int(np.clip(100_000 // table.n_rows, 8, 20))
         labels: IntArray | None = None
         for sweep in range(n_sweeps):
             if time.monotonic() >= deadline:
