@@ -22,6 +22,7 @@ from bayescut import (
     load,
     save,
 )
+from bayescut.data import Domains
 from bayescut.estimators._outliers import threshold
 from bayescut.exceptions import DataError
 from bayescut.files import dumps, loads
@@ -287,6 +288,22 @@ def test_a_column_never_seen_stays_missing():
     X = pd.DataFrame({"a": ["x", "y"] * 10, "b": [None] * 20})
     filled = CutsetImputer(n_members=2, n_jobs=1).fit(X).transform(X)
     assert filled.b.isna().all() and filled.a.equals(X.a)
+
+
+def test_a_circuit_that_knows_more_than_the_table_has_columns(table):
+    """As where a density was told which cells were missing."""
+    X = labels_only(table[0])
+    wide = X.assign(gap=np.where(X.age == "old", "yes", "no"))
+    imputer, detector = CutsetImputer(n_members=2), CutsetOutlierDetector(n_members=2)
+    for model in (imputer, detector):
+        model.fit(wide)
+        model.domains_ = Domains(model.domains_[:3])
+        model._set_names(list(X.columns))
+    gappy = X.mask(np.random.default_rng(0).random(X.shape) < 0.3)
+    for model in (imputer, loads(dumps(imputer))):
+        assert model.transform(gappy).shape == X.shape
+    assert detector.score_samples(gappy).shape == (len(X),)
+    assert detector.surprisal(gappy).shape == X.shape
 
 
 # ---------------------------------------------------------------------------------- odd

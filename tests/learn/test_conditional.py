@@ -88,3 +88,13 @@ def test_unseen_rows_are_predicted_by_members_that_left_them_out(table):
     out = np.flatnonzero(folds == 0)
     expected = np.exp(first.log_proba(table.codes[out, :-1]))
     np.testing.assert_allclose(found[np.isin(rows, out)], expected)
+
+
+def test_without_numbers_there_is_one_recipe_of_each_kind(table):
+    recipes = (Recipe("class", 3), Recipe("joint", 3), Recipe("class", 2), Recipe("joint", 2))
+    labels = Table(np.ascontiguousarray(table.codes[:, 1:]), Domains(list(table.domains)[1:]))
+    pool = ConditionalLearner(recipes).learn(labels, 4, seed=0)
+    assert list(pool.recipes) == ["class 3", "joint 3"]
+    assert list(ConditionalLearner(recipes).learn(table, 4, seed=0).recipes) == [
+        recipe.name for recipe in recipes
+    ]

@@ -90,6 +90,19 @@ def without_weightless(
     return _safe_indexing(X, kept), None if np.all(left == 1.0) else left, kept
 
 
+def as_wide(
+    circuit: Circuit, codes: CodeArray, values: FloatArray | None
+) -> tuple[CodeArray, FloatArray | None]:
+    """Add what a circuit knows beyond the table's columns, gaps it was told of, as not observed."""
+    more = len(circuit.domains) - codes.shape[1]
+    if more == 0:
+        return codes, values
+    absent = np.full((len(codes), more), np.iinfo(codes.dtype).max, dtype=codes.dtype)
+    if values is not None:
+        values = np.hstack([values, np.full((len(codes), more), np.nan)])
+    return np.hstack([codes, absent]), values
+
+
 def posterior(
     circuit: Circuit, codes: CodeArray, column: int, n_jobs: int | None = None
 ) -> FloatArray:

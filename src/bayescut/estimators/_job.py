@@ -12,7 +12,7 @@ from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains, column_names, encode_table
-from bayescut.estimators._density import fit_density
+from bayescut.estimators._density import as_wide, fit_density
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
@@ -76,13 +76,14 @@ class DensityJob(BaseEstimator):  # type: ignore[misc]
     def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
         check_is_fitted(self, "circuit_")
         unseen: Any = self.unseen
-        return encode_table(
+        table = encode_table(
             X,
             self.domains_,
             allow_missing=True,
             unseen=unseen,
             estimator_name=type(self).__name__,
         )
+        return as_wide(self.circuit_, *table)
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(draw_seed(self.random_state))
@@ -101,6 +102,7 @@ class DensityJob(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         state = {name: getattr(self, name) for name in self._state_names}
         state["circuit_"] = self.circuit_
+        state["n_columns"] = len(self.domains_)
         state["feature_names"] = None if names is None else [str(name) for name in names]
         return state
 
@@ -109,7 +111,10 @@ class DensityJob(BaseEstimator):  # type: ignore[misc]
         self.circuit_ = state.pop("circuit_")
         if not isinstance(self.circuit_, Circuit):
             raise ValueError("circuit_ is not a circuit")
-        self.domains_ = self.circuit_.domains
+        n_columns = state.pop("n_columns")
+        if type(n_columns) is not int or not 0 < n_columns <= len(self.circuit_.domains):
+            raise ValueError("n_columns is not the number of the table's columns")
+        self.domains_ = Domains(self.circuit_.domains[:n_columns])
         names = state.pop("feature_names")
         if names is not None and (type(names) is not list or names != self.domains_.names):
             raise ValueError("the feature names are not those of the columns")

@@ -14,7 +14,7 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domain, Domains, decode, encode_table, missing_code
 from bayescut.data.tables import is_frame
-from bayescut.estimators._density import posterior
+from bayescut.estimators._density import as_wide, posterior
 from bayescut.estimators._validation import check_choice
 from bayescut.exceptions import DataError
 
@@ -60,6 +60,7 @@ class SurprisalMixin:
         """
         codes, values = self._read_table(X)
         found = cell_surprisal(self.circuit_, codes, values, relative, count_jobs(self.n_jobs))
+        found = found[:, : len(self.domains_)]
         if not is_frame(X):
             return found
         import pandas as pd
@@ -70,13 +71,14 @@ class SurprisalMixin:
     def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
         check_is_fitted(self, "circuit_")
         unseen: Any = self.unseen
-        return encode_table(
+        table = encode_table(
             X,
             self.domains_,
             allow_missing=True,
             unseen=unseen,
             estimator_name=type(self).__name__,
         )
+        return as_wide(self.circuit_, *table)
 
 
 class PredictMixin(SurprisalMixin):

@@ -35,6 +35,8 @@ __all__ = ["ConditionalLearner", "Member", "Recipe"]
 
 # Sweeps in which the gaps of a member's rows are drawn from a network learned from the last draws.
 _SWEEPS = 2
+# A recipe that looks useless is tried again now and then: its first members may have been poor.
+_LEAST_SHARE = 0.02
 # No probability of a state of the target is less; it would take a single row to ruin a mean.
 _LEAST_LOG = -700.0
 
@@ -188,7 +190,7 @@ class ConditionalLearner:
         advance : callable, optional
             Told of every member.
         """
-        names = [recipe.name for recipe in self.recipes]
+        names = [recipe.name for recipe in self._told_apart(table)]
         pool = Pool.empty(table.n_rows, names)
         folds = content_folds(table, self.n_folds)
         made = 0
@@ -236,7 +238,7 @@ class ConditionalLearner:
         folds = content_folds(table, self.n_folds)
         found = np.zeros((table.n_rows, int(table.sizes[-1])))
         features = table.codes[:, :-1]
-        for recipe in self.recipes:
+        for recipe in self._of(pool):
             members: Any = pool.recipes[recipe.name].circuits
             for turn, member in enumerate(members):
                 out = np.flatnonzero(folds == turn % self.n_folds)
@@ -247,14 +249,25 @@ class ConditionalLearner:
         rows = np.flatnonzero(total > 0)
         return rows, found[rows] / total[rows, None]
 
+    def _told_apart(self, table: Table) -> list[Recipe]:
+        """Return the recipes that make different members: without numbers, one of each kind."""
+        numbers = any(domain.grid is not None for domain in table.domains[: table.n_columns - 1])
+        if numbers or any(recipe.kind == "density" for recipe in self.recipes):
+            return list(self.recipes)
+        kinds = {recipe.kind: recipe for recipe in reversed(self.recipes)}
+        return [recipe for recipe in self.recipes if kinds[recipe.kind] is recipe]
+
+    def _of(self, pool: Pool) -> list[Recipe]:
+        return [recipe for recipe in self.recipes if recipe.name in pool.recipes]
+
     def _round(self, pool: Pool, table: Table, room: int) -> list[Recipe]:
-        turns = {recipe: pool.recipes[recipe.name].n_turns for recipe in self.recipes}
+        turns = {recipe: pool.recipes[recipe.name].n_turns for recipe in self._of(pool)}
         if min(turns.values()) < 2:
             return [recipe for recipe, turn in turns.items() if turn == min(turns.values())][:room]
         shares = pool.recipe_weights(table.weights)
         chosen = []
         for _ in range(min(room, 2)):
-            best = max(self.recipes, key=lambda r: max(shares[r.name], 0.02) / turns[r])
+            best = max(turns, key=lambda r: max(shares[r.name], _LEAST_SHARE) / turns[r])
             turns[best] += 1
             chosen.append(best)
         return chosen
