@@ -42,7 +42,8 @@ class NetworkLearner:
     shrink : bool
         Shrink the tables of leaves towards the rows outside them (`bayescut.learn.shrinkage`).
     groups : bool
-        Cuts on columns of more than two states ask about sets of states.
+        Cuts on columns of more than two states ask about sets of states, and families see the
+        states of their parents in groups where that pays.
     outside : Outside or None
         All rows of the model this network is a part of; None: the network is all of it.
     """
@@ -96,5 +97,5 @@ class NetworkLearner:
             )
             root = learner.cut(table, rows, advance)
         leaves = JunctionLeaves(self.score, self.prior, self.width, len(rows), weight, outside)
-        fit_leaves(root, table, rows, leaves, self.n_jobs)
+        fit_leaves(root, table, rows, leaves, self.n_jobs, self.groups)
         return root
