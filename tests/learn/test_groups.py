@@ -192,7 +192,7 @@ def network(codes, sizes, **settings):
 @pytest.mark.parametrize("shrink", [False, True])
 def test_networks_with_wide_leaves_have_that_score_too(shrink):
     codes = rows_with_groups(2, 900)
-    root, circuit = network(codes, SIZES, shrink=shrink)
+    root, circuit = network(codes, SIZES, shrink=shrink, merge=True)
     assert root.n_cuts > 0
     assert root.total_score() == pytest.approx(bayes_score(circuit, codes, spread=False), rel=1e-9)
 
@@ -313,11 +313,12 @@ def test_parents_in_groups_are_frozen_and_scored_exactly(shrink, width):
         ]
     ).astype(np.uint8)
     sizes = [9, 4, 3, 3]
-    root, circuit = network(codes, sizes, candidates=None, width=width, shrink=shrink)
+    settings = {"candidates": None, "width": width}
+    root, circuit = network(codes, sizes, **settings, shrink=shrink, merge=True)
     assert root.leaf.groups is not None
     assert any(group is not None for group in root.leaf.groups)
     assert root.total_score() == pytest.approx(bayes_score(circuit, codes, spread=False), rel=1e-9)
-    plain, _ = network(codes, sizes, candidates=None, width=width, groups=False)
+    plain, _ = network(codes, sizes, **settings)
     assert root.total_score() > plain.total_score()
     every = np.array(list(itertools.product(*map(range, sizes))), dtype=np.uint8)
     assert np.exp(circuit.log_likelihood(every)).sum() == pytest.approx(1.0)
