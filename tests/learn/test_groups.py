@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.learn.tables import table_of
 from tests.oracle import naive_groups
+from tests.oracle.naive_learner import bd_family
 
 from bayescut.circuit import Circuit
 from bayescut.counts.pairs import count_pairs
@@ -14,6 +15,7 @@ from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.grouped import split_pairs
 from bayescut.learn.groups import best_sets
 from bayescut.learn.junction import JunctionLeaves
+from bayescut.learn.merging import divisions, merge_states
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import TopGain
 from bayescut.learn.shrinkage import Outside
@@ -190,7 +192,7 @@ def network(codes, sizes, **settings):
 @pytest.mark.parametrize("shrink", [False, True])
 def test_networks_with_wide_leaves_have_that_score_too(shrink):
     codes = rows_with_groups(2, 900)
-    root, circuit = network(codes, SIZES, shrink=shrink)
+    root, circuit = network(codes, SIZES, shrink=shrink, merge=True)
     assert root.n_cuts > 0
     assert root.total_score() == pytest.approx(bayes_score(circuit, codes, spread=False), rel=1e-9)
 
@@ -263,3 +265,61 @@ def test_families_outside_a_leaf_are_counted_among_the_states_it_has(weighted):
     np.testing.assert_allclose(fit.counts, np.concatenate([t.ravel() for t in own]), atol=tolerance)
     found = Outside(table, rows).counts(fit)
     np.testing.assert_allclose(found, np.concatenate([t.ravel() for t in others]), atol=tolerance)
+
+
+def naive_merged(table, group):
+    out = np.zeros((max(group) + 1, table.shape[1]))
+    for state, g in enumerate(group):
+        out[g] += table[state]
+    return out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_merging_the_states_of_a_parent_gains_what_the_score_says(seed):
+    rng = np.random.default_rng(seed)
+    behaviour = rng.dirichlet(np.ones(3), size=2)
+    table = np.array([rng.multinomial(40, behaviour[i % 2]) for i in range(7)], dtype=float)
+    cost = np.array([0.0, 0.0, *[0.3] * 5, 0.0])
+    group = np.empty(7, dtype=np.int64)
+    gain = merge_states(LGAMMA, table[None, :, None, :].copy(), 1.0, 0.0, cost, group)
+    merged = naive_merged(table, group.tolist())
+    expected = bd_family(merged, 1.0) - bd_family(table, 1.0)
+    expected -= 0.3 if len(merged) < 7 else 0.0
+    assert gain == pytest.approx(expected, abs=1e-9)
+    assert len(merged) < 7 and merged.sum() == table.sum()
+
+
+def test_divisions_are_stirling_numbers():
+    assert divisions(5) == (0, 1, 15, 25, 10, 1)
+    found = {
+        tuple(sorted(tuple(np.flatnonzero(np.array(g) == c)) for c in set(g)))
+        for g in itertools.product(range(3), repeat=5)
+        if len(set(g)) == 3
+    }
+    assert len(found) == divisions(5)[3]
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+@pytest.mark.parametrize("width", [1, 3])
+def test_parents_in_groups_are_frozen_and_scored_exactly(shrink, width):
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 9, 600)
+    codes = np.column_stack(
+        [
+            first,
+            np.where(rng.random(600) < 0.85, first // 3, rng.integers(0, 4, 600)),
+            np.where(rng.random(600) < 0.85, first % 2, rng.integers(0, 3, 600)),
+            rng.integers(0, 3, 600),
+        ]
+    ).astype(np.uint8)
+    sizes = [9, 4, 3, 3]
+    settings = {"candidates": None, "width": width}
+    root, circuit = network(codes, sizes, **settings, shrink=shrink, merge=True)
+    assert root.leaf.groups is not None
+    assert any(group is not None for group in root.leaf.groups)
+    assert root.total_score() == pytest.approx(bayes_score(circuit, codes, spread=False), rel=1e-9)
+    plain, _ = network(codes, sizes, **settings)
+    assert root.total_score() > plain.total_score()
+    every = np.array(list(itertools.product(*map(range, sizes))), dtype=np.uint8)
+    assert np.exp(circuit.log_likelihood(every)).sum() == pytest.approx(1.0)
+    assert circuit.n_parameters < plain.leaf.tables.size

@@ -148,10 +148,11 @@ def bit_layout(
     bit_column = np.repeat(columns, sizes - 1)
     bit_state = np.arange(len(bit_column), dtype=np.int64) - np.repeat(ptr[:-1], sizes - 1) + 1
     first = np.zeros(len(columns), dtype=np.int64)
-    for j, column in enumerate(columns.tolist() if states else ()):
-        if column in states:
-            first[j] = states[column][0]
-            bit_state[ptr[j] : ptr[j + 1]] = states[column][1:]
+    if states:
+        for j, column in enumerate(columns.tolist()):
+            if column in states:
+                first[j] = states[column][0]
+                bit_state[ptr[j] : ptr[j + 1]] = states[column][1:]
     binary = bool(np.all(sizes == 2))
     adjacent = binary and bool(np.all(np.diff(columns) == 1))
     adjacent = adjacent and not first.any() and bool(np.all(bit_state == 1))

@@ -177,6 +177,13 @@ class Growing:
             # Branch counts are slices of a larger buffer, which a copy lets go.
             self.pairs = PairCounts(layout, self.pairs.n, self.pairs.counts.copy())
             return
+        self.tighten()
+
+    def tighten(self) -> None:
+        """Drop all columns that are not the node's from the counts."""
+        layout, active = self.pairs.layout, self.active
+        if len(active) == len(layout.columns):
+            return
         small, bits = layout.take(active)
         self.pairs = PairCounts(small, self.pairs.n, self.pairs.counts[np.ix_(bits, bits)])
         if self.tree is not None:
@@ -342,10 +349,7 @@ class _Growth:
         learner, node = self.learner, part.node
         if self._too_small(part):
             return []
-        if len(part.active) < len(part.pairs.layout.columns):
-            layout, bits = part.pairs.layout.take(part.active)
-            part.pairs = PairCounts(layout, part.pairs.n, part.pairs.counts[np.ix_(bits, bits)])
-            part.active = np.arange(len(part.active))
+        part.tighten()
         executor = self.executor if isinstance(self.executor, Executor) else None
         n_jobs = learner.n_jobs if executor is not None else 1
         cut = cuts.best(node, part.rows, part.pairs, executor, n_jobs)

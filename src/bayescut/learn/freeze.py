@@ -9,6 +9,7 @@ import numpy as np
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, PRODUCT
+from bayescut.circuit.build import View
 from bayescut.data.domains import Domains
 from bayescut.learn.leaves import Leaf
 from bayescut.learn.settled import Settled
@@ -40,7 +41,9 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
     hosts, parents, tables, n_parents = [], [], [], []
     n_families, n_edges, params, n_params = [], [], [], []
     views = _Views(sizes)
-    node_view, family_view, parent_view = [], [], []
+    node_view: list[int] = []
+    family_view: list[int] = []
+    parent_view: list[int] = []
     branch_states: list[int] = []
     n_branch_states: list[int] = []
     first = 0
@@ -82,7 +85,9 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
             n_parents.append(np.diff(leaf.parent_ptr))
             parents.append(leaf.parents)
             family_view.extend(views.of(leaf, c) for c in leaf.columns.tolist())
-            parent_view.extend(views.of(leaf, c) for c in leaf.parents.tolist())
+            grouped = leaf.groups or (None,) * len(leaf.parents)
+            for c, group in zip(leaf.parents.tolist(), grouped, strict=True):
+                parent_view.append(views.of(leaf, c, group))
             tables.append(leaf.tables)
             first += len(leaf.columns)
 
@@ -120,7 +125,7 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
         fam_parent_view=fam_parent_view,
         view_ptr=_pointers([len(local) for local in views.local]),
         view_local=_join(views.local, np.int32),
-        view_share=np.zeros(sum(len(local) for local in views.local)),
+        view_share=_join(views.share, np.float64),
     )
 
 
@@ -129,27 +134,33 @@ class _Views:
 
     def __init__(self, sizes: IntArray) -> None:
         self.local: list[IntArray] = []
+        self.share: list[FloatArray] = []
         self._sizes = sizes
-        self._left: list[int] = []
+        self._shown: list[int] = []
         self._number: dict[tuple[int, bytes], int] = {}
 
-    def of(self, leaf: Leaf, column: int) -> int:
-        """Number of the view through which a leaf sees a column; -1 if it sees all its states."""
-        if not leaf.states or column not in leaf.states:
+    def of(self, leaf: Leaf, column: int, group: IntArray | None = None) -> int:
+        """Number of the view through which a leaf sees a column; -1 if it sees it as it is."""
+        few = (leaf.states or {}).get(column)
+        if few is None and group is None:
             return -1
-        local = np.full(self._sizes[column], -1, dtype=np.int32)
-        local[leaf.states[column]] = np.arange(len(leaf.states[column]))
+        if few is None:
+            few = np.arange(self._sizes[column])
+        view = np.full(self._sizes[column], -1, dtype=np.int32)
+        view[few] = np.arange(len(few)) if group is None else group
+        local, share = View(view.tolist()).arrays()
         key = (len(local), local.tobytes())
         if key not in self._number:
             self._number[key] = len(self.local)
             self.local.append(local)
-            self._left.append(len(leaf.states[column]))
+            self.share.append(share)
+            self._shown.append(int(local.max()) + 1)
         return self._number[key]
 
     def n_states(self, columns: IntArray, views: IntArray) -> IntArray:
         """Numbers of states of columns as they are seen."""
-        left = np.array([*self._left, 0], dtype=np.int64)
-        return np.where(views < 0, self._sizes[columns].astype(np.int64), left[views])
+        shown = np.array([*self._shown, 0], dtype=np.int64)
+        return np.where(views < 0, self._sizes[columns].astype(np.int64), shown[views])
 
 
 def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:

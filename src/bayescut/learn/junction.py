@@ -19,6 +19,7 @@ from bayescut.counts.families import cell_masks, count_mask, family_counts, row_
 from bayescut.data.bits import bit_layout, pack
 from bayescut.data.table import Table
 from bayescut.learn.leaves import Leaf, LeafFit, left_of
+from bayescut.learn.merging import merge_parents
 from bayescut.learn.shrinkage import Outside, shrunken_leaf
 from bayescut.scores.base import Score
 from bayescut.scores.potentials import XLOGX, fill_table, potential
@@ -367,6 +368,10 @@ class JunctionLeaves:
             score=float(score),
             states=states,
         )
+
+    def merged(self, fit: LeafFit) -> LeafFit:
+        """Let families see the states of their parents in groups, where that pays."""
+        return merge_parents(fit, self.score.potential, self.prior, self.parameter_cost)
 
     def settle(self, fit: LeafFit) -> Leaf:
         """Work out the parameters of a leaf, which look at all rows of the table if they shrink."""

@@ -10,6 +10,8 @@ import numpy as np
 from bayescut._typing import FloatArray, IntArray
 from bayescut.data.table import Table
 
+Groups = tuple["IntArray | None", ...]
+
 
 class Leaf(NamedTuple):
     """A thin junction tree over columns, with its parameters.
@@ -28,6 +30,9 @@ class Leaf(NamedTuple):
         ``log p(x | parents)`` of the families, end to end, the column's own state fastest.
     states : mapping from int to int64 array, or None
         The states that tables have for columns that cannot have all of those of their domains.
+    groups : tuple of int64 arrays and None, or None
+        For every entry of ``parents`` the groups in which a family sees the parent's states: the
+        group of each state that tables have for it. None: it sees them as they are.
     """
 
     columns: IntArray
@@ -36,6 +41,7 @@ class Leaf(NamedTuple):
     parents: IntArray
     tables: FloatArray
     states: Mapping[int, IntArray] | None = None
+    groups: Groups | None = None
 
 
 class LeafFit(NamedTuple):
@@ -59,6 +65,8 @@ class LeafFit(NamedTuple):
         Score of the leaf, structure costs included.
     states : mapping from int to int64 array, or None
         The states that are left of some columns, see `Leaf`.
+    groups : tuple of int64 arrays and None, or None
+        In which groups families see the states of parents, see `Leaf`. Counts and score know them.
     """
 
     columns: IntArray
@@ -72,15 +80,35 @@ class LeafFit(NamedTuple):
     ess: float
     score: float
     states: Mapping[int, IntArray] | None = None
+    groups: Groups | None = None
 
     @property
     def families(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Numbers of states, columns and their parents, as kernels take them."""
+        """Numbers of states, columns and their parents, as kernels take them.
+
+        Parents that are seen in groups are columns of their own.
+        """
+        if self.groups is not None:
+            seen = [
+                int(self.sizes[p]) if group is None else int(group.max()) + 1
+                for p, group in zip(self.parents.tolist(), self.groups, strict=True)
+            ]
+            sizes = np.concatenate([self.sizes, np.array(seen, dtype=self.sizes.dtype)])
+            parents = len(self.sizes) + np.arange(len(seen))
+            return sizes, self.columns, self.parent_ptr, parents
         return self.sizes, self.columns, self.parent_ptr, self.parents
 
     def leaf(self, tables: FloatArray) -> Leaf:
         """Return the leaf with these parameters."""
-        return Leaf(self.columns, self.hosts, self.parent_ptr, self.parents, tables, self.states)
+        return Leaf(
+            self.columns,
+            self.hosts,
+            self.parent_ptr,
+            self.parents,
+            tables,
+            self.states,
+            self.groups,
+        )
 
 
 class Leaves(Protocol):
@@ -124,6 +152,7 @@ def join_leaves(leaves: list[Leaf]) -> Leaf:
         np.concatenate([leaf.parents for leaf in leaves]),
         np.concatenate([leaf.tables for leaf in leaves]),
         {c: left for leaf in leaves if leaf.states for c, left in leaf.states.items()},
+        tuple(g for leaf in leaves for g in leaf.groups or (None,) * len(leaf.parents)),
     )
 
 

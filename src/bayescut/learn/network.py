@@ -43,6 +43,9 @@ class NetworkLearner:
         Shrink the tables of leaves towards the rows outside them (`bayescut.learn.shrinkage`).
     groups : bool
         Cuts on columns of more than two states ask about sets of states.
+    merge : bool
+        Let families see the states of their parents in groups where the score is better for it
+        (`bayescut.learn.merging`).
     outside : Outside or None
         All rows of the model this network is a part of; None: the network is all of it.
     """
@@ -55,6 +58,9 @@ class NetworkLearner:
     products: bool = False
     shrink: bool = True
     groups: bool = True
+    # Validation without and with it: splice -79.82 and -79.88 (1182 and 817 parameters), german
+    # -33.66 and -33.73, student -30.03 and -30.07, dermatology, kr-vs-kp and breast-cancer alike.
+    merge: bool = False
     outside: Outside | None = None
 
     sweep_factor: ClassVar[int] = 1
@@ -96,5 +102,5 @@ class NetworkLearner:
             )
             root = learner.cut(table, rows, advance)
         leaves = JunctionLeaves(self.score, self.prior, self.width, len(rows), weight, outside)
-        fit_leaves(root, table, rows, leaves, self.n_jobs)
+        fit_leaves(root, table, rows, leaves, self.n_jobs, self.merge)
         return root

@@ -32,6 +32,7 @@ from bayescut.counts.families import (
 from bayescut.data.bits import bit_layout, pack, pack_masks
 from bayescut.data.table import Table
 from bayescut.learn.leaves import Leaf, LeafFit
+from bayescut.learn.merging import merge_counts
 
 # Strengths chosen on twelve benchmark sets lie all over this grid: 0 or 0.5 where components
 # differ in everything (nltcs, dna), 8 to 32 for sparse tables (tretail, bbc, kosarek).
@@ -62,13 +63,13 @@ class Outside:
     def counts(self, fit: LeafFit) -> FloatArray:
         """Counts of the families of a leaf among all rows but its own."""
         if fit.states:
-            return rows_left(self._some_counts(fit), fit.counts)
+            return rows_left(merge_counts(fit, self._some_counts(fit)), fit.counts)
         layout = self._layout
         every = family_counts(
             self._bits, self._planes, self._unit, self.n_rows, layout.sizes, layout.ptr,
             fit.columns, fit.parent_ptr, fit.parents,
         )  # fmt: skip
-        return rows_left(every, fit.counts)
+        return rows_left(merge_counts(fit, every), fit.counts)
 
     def _some_counts(self, fit: LeafFit) -> FloatArray:
         """Counts among all rows of the families of a leaf that some states cannot reach."""
@@ -79,7 +80,16 @@ class Outside:
             [start[c] + states.get(c, np.arange(k)) for c, k in enumerate(fit.sizes.tolist())]
         ).astype(np.int64)
         return some_family_counts(
-            masks, self._planes, self._unit, self.n_rows, row_ptr, row, *fit.families
+            masks,
+            self._planes,
+            self._unit,
+            self.n_rows,
+            row_ptr,
+            row,
+            fit.sizes,
+            fit.columns,
+            fit.parent_ptr,
+            fit.parents,
         )
 
     def _state_masks(self) -> tuple[IntArray, BitArray]:

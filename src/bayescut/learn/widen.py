@@ -5,12 +5,18 @@ from __future__ import annotations
 from bayescut._jobs import side_by_side
 from bayescut._typing import IntArray
 from bayescut.data.table import Table
-from bayescut.learn.leaves import LeafFit, Leaves
+from bayescut.learn.junction import JunctionLeaves
+from bayescut.learn.leaves import Leaf, LeafFit
 from bayescut.learn.settled import Settled
 
 
 def fit_leaves(
-    root: Settled, table: Table, rows: IntArray, leaves: Leaves, n_jobs: int = 1
+    root: Settled,
+    table: Table,
+    rows: IntArray,
+    leaves: JunctionLeaves,
+    n_jobs: int = 1,
+    merge: bool = False,
 ) -> None:
     """Give a network its leaves, and prune it bottom-up.
 
@@ -25,10 +31,12 @@ def fit_leaves(
         What it was learned from.
     rows : int32 array
         The rows it was learned from.
-    leaves : Leaves
+    leaves : JunctionLeaves
         Makes the leaves.
     n_jobs : int
         Threads; nodes are fitted side by side.
+    merge : bool
+        Let the families of the leaves that stay see states of their parents in groups.
     """
     jobs: list[tuple[Settled, IntArray]] = []
     stack = [(root, rows)]
@@ -46,10 +54,15 @@ def fit_leaves(
     found = side_by_side(fit_leaf, order, n_jobs)
     fits = {id(jobs[i][0]): fit for i, fit in zip(order, found, strict=True)}
     kept = _prune([node for node, _ in jobs], fits)
+
     # Only now: shrunken parameters are counted among all rows.
-    settled = side_by_side(lambda node: leaves.settle(fits[id(node)]), kept, n_jobs)
-    for node, leaf in zip(kept, settled, strict=True):
-        node.leaf = leaf
+    def settle(node: Settled) -> tuple[float, Leaf]:
+        fit = leaves.merged(fits[id(node)]) if merge else fits[id(node)]
+        return fit.score, leaves.settle(fit)
+
+    settled = side_by_side(settle, kept, n_jobs)
+    for node, (score, leaf) in zip(kept, settled, strict=True):
+        node.score, node.leaf = score, leaf
 
 
 def _prune(nodes: list[Settled], fits: dict[int, LeafFit]) -> list[Settled]:

@@ -66,6 +66,9 @@ class StructurePrior:
 
     .. math:: -\ln p(\text{cut on one column}) = \ln 2 + \ln m
 
+    A cut that asks about a set of states pays for the set as well: the logarithm of the number of
+    questions that were looked at for its column. So does a family that sees a parent in groups.
+
     This is a distribution over all choices of parent sets. Those that form a junction tree are a
     part of them, and several choices describe the same undirected tree, so the cost is an upper
     bound of the cost of the structure under the prior restricted to what the learner can build.
