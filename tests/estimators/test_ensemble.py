@@ -6,7 +6,7 @@ from tests.estimators.test_cutset_estimators import EXPECTED_FAILURES
 import bayescut as bc
 from bayescut import CNetBD, CutsetEnsemble, CutsetNetwork
 from bayescut.exceptions import DataError, ModelFileError
-from bayescut.learn.ensemble import Pool
+from bayescut.learn.pool import NETWORK, Pool
 
 CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8", "trees"]
 
@@ -36,7 +36,7 @@ def X():
 
 def test_members_are_averaged_into_one_circuit(X):
     model = small().fit(X[:600])
-    assert model.n_members_ == {**dict.fromkeys(CHAINS, 2), "bag": 4}
+    assert model.n_members_ == {NETWORK: 1, **dict.fromkeys(CHAINS, 2), "bag": 4}
     assert sum(model.recipe_weights_.values()) == pytest.approx(1.0)
     worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
     p = np.exp(model.score_samples(worlds))
@@ -52,6 +52,7 @@ ONE_KIND = {
     "trees": {"prior_scales": [], "shared_widths": [], "n_bags": 0},
     "bags": {"n_chains": 0, "n_bags": 12},
 }
+ONE_KIND = {kind: {"network": False, **settings} for kind, settings in ONE_KIND.items()}
 
 
 @pytest.mark.parametrize("kind", ONE_KIND)
@@ -97,15 +98,14 @@ def test_the_result_is_reproducible_and_does_not_depend_on_threads(X):
 
 
 def test_one_recipe_alone(X):
-    chains = small(n_bags=0, prior_scales=[1.0], shared_widths=[], trees=False).fit(X)
-    assert chains.recipe_weights_ == {"chain 1": 1.0, "bag": 0.0}
-    shared = small(n_bags=0, prior_scales=[], shared_widths=[2], trees=False).fit(X)
-    assert shared.recipe_weights_ == {"shared 2": 1.0, "bag": 0.0}
-    trees = small(n_bags=0, prior_scales=[], shared_widths=[]).fit(X)
-    assert trees.recipe_weights_ == {"trees": 1.0, "bag": 0.0}
-    bags = small(n_chains=0).fit(X)
-    assert bags.recipe_weights_ == {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0}
-    assert bags.n_members_ == {**dict.fromkeys(CHAINS, 0), "bag": 4}
+    expected = {
+        "chains": {"chain 1": 1.0, "bag": 0.0},
+        "shared": {"shared 2": 1.0, "bag": 0.0},
+        "trees": {"trees": 1.0, "bag": 0.0},
+        "bags": {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0},
+    }
+    for kind, settings in ONE_KIND.items():
+        assert small(**settings).fit(X).recipe_weights_ == expected[kind]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_checkpoints(X, tmp_path):
     again = small(**settings, n_chains=2).fit(X)  # nothing is left to do
     assert again.n_members_ == half.n_members_
     more = small(**settings, n_chains=6).fit(X)
-    assert sum(more.n_members_.values()) == 12
+    assert sum(more.n_members_.values()) == 13
     bc.save(more, tmp_path / "final.bc")
     assert (tmp_path / "final.bc").stat().st_size < path.stat().st_size
     loaded = bc.load(tmp_path / "final.bc")
@@ -180,14 +180,14 @@ def test_checkpoints_are_saved_as_members_come(X, tmp_path, monkeypatch):
     stop_after = None
     monkeypatch.setattr("bayescut.estimators._ensemble._REST_FROM_SAVING", 1e9)
     whole = small(**settings).fit(X)
-    assert sizes == [2, 12]
+    assert sizes == [1, 13]
     path.unlink()
     monkeypatch.setattr("bayescut.estimators._ensemble._REST_FROM_SAVING", -1.0)
     sizes.clear()
     stop_after = 4
     with pytest.raises(KeyboardInterrupt):
         small(**settings).fit(X)
-    assert sizes == [2, 4, 6, 8]
+    assert sizes == [1, 3, 5, 7]
     resumed = small(**settings).fit(X)
     np.testing.assert_array_equal(resumed.score_samples(X), whole.score_samples(X))
 
@@ -205,11 +205,11 @@ def test_an_interrupted_run_leaves_what_it_has(X, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(EnsembleLearner, "add_bags", interrupt)
+    monkeypatch.setattr(EnsembleLearner, "_add_bags", interrupt)
     model = small()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
-    assert model.n_members_ == {**dict.fromkeys(CHAINS, 2), "bag": 0}
+    assert model.n_members_ == {NETWORK: 1, **dict.fromkeys(CHAINS, 2), "bag": 0}
     assert np.isfinite(model.score(X))
 
 

@@ -1,0 +1,51 @@
+"""Time that is kept: work is not begun that cannot end, and is broken off where it may be."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+class OutOfTime(Exception):
+    """The time of a piece of work is up."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When the time is up, and whom to tell of progress.
+
+    Parameters
+    ----------
+    deadline : float
+        Reading of `time.monotonic`.
+    advance : callable
+        Told how many units of work were done; where there is a budget, seconds.
+    """
+
+    deadline: float = math.inf
+    advance: Callable[[float], object] = lambda _: None
+
+    @property
+    def left(self) -> float:
+        """Seconds left, infinitely many without a deadline."""
+        return self.deadline - time.monotonic()
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether there is a deadline."""
+        return math.isfinite(self.deadline)
+
+    def up(self) -> bool:
+        """Whether the time is up."""
+        return self.left <= 0
+
+    def check(self, *_: object) -> None:
+        """Raise `OutOfTime` if the time is up."""
+        if self.up():
+            raise OutOfTime
+
+    def within(self, seconds: float) -> Clock:
+        """A clock for a piece of the work, of at most this many seconds."""
+        return Clock(min(self.deadline, time.monotonic() + seconds), self.advance)
