@@ -15,6 +15,7 @@ from bayescut._progress import progress
 from bayescut.circuit import Circuit
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
+from bayescut.estimators._compress import Compressible
 from bayescut.estimators._cutset import CutsetNetwork
 from bayescut.estimators._validation import check_count, check_number, check_width, draw_seed
 from bayescut.exceptions import ModelFileError
@@ -44,7 +45,7 @@ _N_FOLDS = 8
 _CONTINUOUS_BUDGET = 60.0
 
 
-class CutsetEnsemble(CircuitEstimator):
+class CutsetEnsemble(Compressible):
     r"""Average of posterior samples over structures: our best density, as one circuit.
 
     Members made by several recipes are averaged. *Chains* are mixtures of thin junction trees whose

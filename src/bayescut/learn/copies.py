@@ -74,25 +74,34 @@ class Copies:
         return found
 
     def bag(self, rng: np.random.Generator) -> tuple[Table, IntArray, IntArray]:
-        """Draw as many rows as the weights add up to, with replacement.
+        """Draw what is left out together as often as there is of it, with replacement.
+
+        If copies were drawn one by one, hardly any of a row given some times would be left out, and
+        rows given once or very often would be all that bags are judged by.
 
         Returns
         -------
         table, rows, unseen
             The table with the weights of the draws, its rows that were drawn (again and again if
-            there are no weights), and those that say how well what is learned predicts: not drawn,
-            nor any row that is to be left out with them.
+            there are no weights), and those that were not.
         """
-        drawn, rows = draw_rows(self.table, rng)
-        seen = np.zeros(self.table.n_rows, dtype=bool)
-        seen[rows] = True
-        touched = np.bincount(self.group[rows], minlength=int(self.group[-1]) + 1) > 0
-        unseen = ~seen & ~(self.together & touched[self.group])
-        return drawn, rows, np.flatnonzero(unseen)
+        begins = np.diff(self.group, prepend=-1) > 0
+        unit = np.cumsum(begins | ~self.together) - 1
+        n_units = int(unit[-1]) + 1
+        times = np.bincount(rng.integers(0, n_units, n_units), minlength=n_units)[unit]
+        every = np.arange(self.table.n_rows, dtype=np.int32)
+        unseen = np.flatnonzero(times == 0)
+        if self.table.weights is None:
+            return self.table, np.repeat(every, times), unseen
+        return self.table.with_weights(self.table.weights * times), every[times > 0], unseen
 
 
 def draw_rows(table: Table, rng: np.random.Generator) -> tuple[Table, IntArray]:
-    """Draw as many rows as the weights add up to, with replacement; see `Copies.bag`."""
+    """Draw as many rows as the weights add up to, with replacement.
+
+    Returns the table with the weights of the draws, and its rows that were drawn (again and again
+    if there are no weights).
+    """
     rows = table.weighty()
     if table.weights is None:
         return table, rows[np.sort(rng.integers(0, len(rows), len(rows)))]

@@ -25,6 +25,9 @@ _MOST_UNSEEN = 20_000
 _LEAST_SHARE = 0.05
 # A recipe of less weight is left out of the circuit.
 _LEAST_WEIGHT = 1e-3
+# Rows that every recipe is given in advance. Where few rows judge, averaging by halves is better than
+# the luckiest recipe alone; where there are many, it is less than the least weight.
+_PRIOR_ROWS = 1.0
 # Parts of the unseen rows whose score comes from weights that are fitted to the other parts.
 _N_PARTS = 5
 
@@ -118,8 +121,8 @@ class Pool:
     ) -> dict[str, float]:
         """Weights of the recipes that maximise the likelihood of unseen rows.
 
-        If by rows that had no part in fitting the weights the mixture is no better than the single
-        network, that gets all weight. A recipe that was not judged gets none, unless none was.
+        If by rows that had no part in fitting the weights the mixture is not better than the single
+        network by more than the standard error, that gets all weight. A recipe that was not judged gets none, unless none was.
 
         Parameters
         ----------
@@ -171,16 +174,16 @@ class Pool:
                 continue
             break
         part = np.arange(len(rows)) if group is None else group[rows]
-        score = _score_by_parts(log_p, weight, part % _N_PARTS)
+        score = float(np.average(_by_parts(log_p, weight, part % _N_PARTS), weights=weight))
         if NETWORK in self.recipes and self.recipes[NETWORK].n_unseen.any():
             both = self._unseen_rows([*judged, NETWORK])
             w = np.ones(len(both)) if sample_weight is None else sample_weight[both]
             if w.sum() > 0:
                 part = np.arange(len(both)) if group is None else group[both]
-                mixed = _score_by_parts(self._predictions(judged, both), w, part % _N_PARTS)
-                single = float(np.average(self._predictions([NETWORK], both)[0], weights=w))
-                if not mixed > single:
-                    return {NETWORK: 1.0}, single
+                mixed = _by_parts(self._predictions(judged, both), w, part % _N_PARTS)
+                single = self._predictions([NETWORK], both)[0]
+                if not _surely_positive(mixed - single, w):
+                    return {NETWORK: 1.0}, float(np.average(single, weights=w))
         return dict(zip(judged, shares.tolist(), strict=True)), score
 
     def _unseen_rows(self, names: Sequence[str]) -> IntArray:
@@ -244,7 +247,9 @@ class Pool:
 
 
 def most_likely_weights(log_p: FloatArray, weight: FloatArray) -> FloatArray:
-    """Weights of a mixture that maximise the likelihood of rows, by EM.
+    """Weights of a mixture that are most probable given rows, by EM.
+
+    Every part has a row of its own in advance.
 
     Parameters
     ----------
@@ -260,19 +265,25 @@ def most_likely_weights(log_p: FloatArray, weight: FloatArray) -> FloatArray:
         for _ in range(200):
             joint = p * shares[:, None]
             joint /= joint.sum(axis=0)
-            before, shares = shares, np.average(joint, axis=1, weights=weight)
+            mass = joint @ weight + _PRIOR_ROWS
+            before, shares = shares, mass / mass.sum()
             if np.abs(shares - before).max() < 1e-5:
                 break
     return shares
 
 
-def _score_by_parts(log_p: FloatArray, weight: FloatArray, part: IntArray) -> float:
-    """Mean log-likelihood of rows under a mixture whose weights are fitted to the other parts."""
+def _by_parts(log_p: FloatArray, weight: FloatArray, part: IntArray) -> FloatArray:
+    """Log-likelihood of rows under mixtures whose weights are fitted to the other parts."""
     total = np.empty(log_p.shape[1])
     for p in np.unique(part):
         here = part == p
         shares = most_likely_weights(log_p[:, ~here], weight[~here])
-        with np.errstate(divide="ignore"):
-            terms = log_p[:, here] + np.log(shares)[:, None]
-        total[here] = np.logaddexp.reduce(terms, axis=0)
-    return float(np.average(total, weights=weight))
+        total[here] = np.logaddexp.reduce(log_p[:, here] + np.log(shares)[:, None], axis=0)
+    return total
+
+
+def _surely_positive(gain: FloatArray, weight: FloatArray) -> bool:
+    """Whether the mean gain of rows is above its standard error."""
+    mean = float(np.average(gain, weights=weight))
+    error = math.sqrt(float((weight**2 @ (gain - mean) ** 2))) / float(weight.sum())
+    return mean > error
