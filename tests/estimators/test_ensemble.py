@@ -213,7 +213,7 @@ def test_out_of_bag_scores_are_honest():
     shares = pool.recipe_weights(None)
     log_p = np.array([members.unseen for members in pool.recipes.values()])
     fitted = np.logaddexp.reduce(log_p + np.log(list(shares.values()))[:, None], axis=0).mean()
-    fresh = rng.normal(-5, 1, log_p.shape[:1] + (100_000,))
+    fresh = rng.normal(-5, 1, (len(log_p), 100_000))
     truth = np.logaddexp.reduce(fresh + np.log(list(shares.values()))[:, None], axis=0).mean()
     assert pool.unseen_score(None) < fitted - 0.02
     assert pool.unseen_score(None) < truth + 0.05

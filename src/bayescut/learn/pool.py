@@ -25,8 +25,8 @@ _MOST_UNSEEN = 20_000
 _LEAST_SHARE = 0.05
 # A recipe of less weight is left out of the circuit.
 _LEAST_WEIGHT = 1e-3
-# Rows that every recipe is given in advance. Where few rows judge, averaging by halves is better than
-# the luckiest recipe alone; where there are many, it is less than the least weight.
+# Rows that every recipe is given in advance. Where few rows judge, an average of all is better than
+# the luckiest recipe alone; where there are many, this is less than the least weight.
 _PRIOR_ROWS = 1.0
 # Parts of the unseen rows whose score comes from weights that are fitted to the other parts.
 _N_PARTS = 5
@@ -122,7 +122,8 @@ class Pool:
         """Weights of the recipes that maximise the likelihood of unseen rows.
 
         If by rows that had no part in fitting the weights the mixture is not better than the single
-        network by more than the standard error, that gets all weight. A recipe that was not judged gets none, unless none was.
+        network by more than the standard error, that gets all weight. A recipe that was not judged
+        gets none, unless none was.
 
         Parameters
         ----------
@@ -144,8 +145,13 @@ class Pool:
         return self._fit(sample_weight, group)[1]
 
     def _fit(
-        self, sample_weight: FloatArray | None, group: IntArray | None
+        self,
+        sample_weight: FloatArray | None,
+        group: IntArray | None,
+        *,
+        may_be_single: bool = True,
     ) -> tuple[dict[str, float], float]:
+        """Weights of the recipes and their score by other rows than they are fitted to."""
         names = [name for name, members in self.recipes.items() if members.circuits]
         judged = [name for name in names if self.recipes[name].n_unseen.any()]
         if not judged or (NETWORK in names and NETWORK not in judged):
@@ -175,7 +181,7 @@ class Pool:
             break
         part = np.arange(len(rows)) if group is None else group[rows]
         score = float(np.average(_by_parts(log_p, weight, part % _N_PARTS), weights=weight))
-        if NETWORK in self.recipes and self.recipes[NETWORK].n_unseen.any():
+        if may_be_single and NETWORK in names:
             both = self._unseen_rows([*judged, NETWORK])
             w = np.ones(len(both)) if sample_weight is None else sample_weight[both]
             if w.sum() > 0:
@@ -223,12 +229,12 @@ class Pool:
         for name in names:
             if self.recipes[name].n_turns == 0:
                 return name
-        shares = self.recipe_weights(sample_weight)
+        shares, _ = self._fit(sample_weight, None, may_be_single=False)
 
         def urgency(name: str) -> float:
             members = self.recipes[name]
             cost = max(members.cost, 1e-3) if by_cost else 1.0
-            return max(shares[name], _LEAST_SHARE) / math.sqrt(cost) / members.n_turns
+            return max(shares.get(name, 0.0), _LEAST_SHARE) / math.sqrt(cost) / members.n_turns
 
         return max(names, key=urgency)
 
@@ -285,5 +291,5 @@ def _by_parts(log_p: FloatArray, weight: FloatArray, part: IntArray) -> FloatArr
 def _surely_positive(gain: FloatArray, weight: FloatArray) -> bool:
     """Whether the mean gain of rows is above its standard error."""
     mean = float(np.average(gain, weights=weight))
-    error = math.sqrt(float((weight**2 @ (gain - mean) ** 2))) / float(weight.sum())
+    error = math.sqrt(float(weight**2 @ (gain - mean) ** 2)) / float(weight.sum())
     return mean > error
