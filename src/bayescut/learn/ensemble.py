@@ -52,11 +52,16 @@ _ENOUGH_ROWS = 2000
 # Rows times columns squared from which a part of the rows says first how long a network takes.
 _LARGE_TABLE = 5e8
 _PART_OF_A_LARGE_TABLE = 8
-# Most points of a continuous member, the part of its rows that it holds out, and the part of its
-# time for learning: the points take the rest.
-_POINTS = 2048
+# A chain has at least so many components, however short the time.
+_FEWEST_COMPONENTS = 2
+# Most points of a continuous member and most cells of their tables, the part of its rows that it
+# holds out, and the part of its time for learning: the points take the rest.
+_POINTS, _FEWEST_POINTS = 2048, 64
+_CELLS = 2**20
 _HELD_OUT = 0.1
 _LEARNING = 0.8
+# Epochs without which learning one is not worth while.
+_FEWEST_EPOCHS = 8
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ class EnsembleLearner:
         table, weights = copies.table, copies.table.weights
         clusters: KMeansStart | None = None
         folds = copies.folds(seed)
+        sizes = dict.fromkeys(self.chains, self.n_components)
         while True:
             recipes = self._open(pool, clock)
             if not recipes:
@@ -137,6 +143,8 @@ class EnsembleLearner:
             if clock.keeps_time and members.n_turns == 0 and pool.n_members:
                 unjudged = sum(pool.recipes[name].n_turns == 0 for name in recipes)
                 turn_clock = clock.within(clock.left / (2 * unjudged))
+                if recipe == BAG and self._bag_seconds(pool) <= clock.left / 2:
+                    turn_clock = clock  # a bag cannot be made smaller
             left_out = np.flatnonzero(folds == members.n_turns % copies.n_folds)
             if len(left_out) == table.n_rows:
                 left_out = left_out[:0]
@@ -150,7 +158,13 @@ class EnsembleLearner:
             else:
                 if clusters is None:
                     clusters = KMeansStart(table, self.n_components)
-                self._add_chain(pool, recipe, copies, left_out, clusters, seed, turn_clock)
+                size = sizes[recipe]
+                self._add_chain(pool, recipe, copies, left_out, clusters, size, seed, turn_clock)
+                if not members.circuits and size > _FEWEST_COMPONENTS and not clock.up():
+                    # Not even a first sweep: again with fewer components, which is faster.
+                    sizes[recipe] = max(size // 4, _FEWEST_COMPONENTS)
+                    members.expected = 0.0
+                    continue
             members.n_turns += 1
             members.seconds += time.monotonic() - began
             yield recipe
@@ -223,10 +237,11 @@ class EnsembleLearner:
         copies: Copies,
         left_out: IntArray,
         clusters: KMeansStart,
+        size: int,
         seed: int,
         clock: Clock,
     ) -> None:
-        """Run a chain on all folds but one and keep its last sweeps."""
+        """Run a chain of some components on all folds but one and keep its last sweeps."""
         table, members = copies.table, pool.recipes[recipe]
         inside = np.delete(np.arange(table.n_rows), left_out)
         number = pool.turn_number(recipe)
@@ -237,7 +252,6 @@ class EnsembleLearner:
         circuit: Circuit | None = None
         kept = sweep = 0
         try:
-            size = self.n_components
             labels = clusters.labels(size, seed + number, most_rows=_ROWS_OF_A_CLUSTER * size)
             clock.check()
             em = StructuralEM(
@@ -272,9 +286,7 @@ class EnsembleLearner:
         members = pool.recipes[BAG]
         turn = members.n_turns
         n_bags = min(self.n_bags - len(members.circuits), _BAGS_OF_A_TURN)
-        expected = members.expected
-        if expected == 0.0 and self.single is not None:
-            expected = pool.recipes[NETWORK].expected * self.n_jobs
+        expected = self._bag_seconds(pool)
         if clock.keeps_time and expected > 0:
             in_time = int(clock.left / expected) * self.n_jobs
             n_bags = min(n_bags, max(in_time, 1))
@@ -302,12 +314,24 @@ class EnsembleLearner:
                 clock.advance(1)
         _learn_the_cost(members, slowest if n_made else time.monotonic() - began, n_made > 0)
 
+    def _bag_seconds(self, pool: Pool) -> float:
+        """Time that a bag takes in a thread of its own, as far as is known."""
+        if pool.recipes[BAG].expected or self.single is None:
+            return pool.recipes[BAG].expected
+        return pool.recipes[NETWORK].expected * self.n_jobs
+
     def _add_continuous(
         self, pool: Pool, copies: Copies, left_out: IntArray, seed: int, clock: Clock
     ) -> None:
         """Learn a continuous mixture of all folds but one; part of them says when to stop."""
         assert self.continuous is not None
         table, members = copies.table, pool.recipes[CONTINUOUS]
+        n_cells = int((table.sizes**2).sum())
+        if clock.keeps_time and members.expected == 0.0:
+            members.expected = _continuous_seconds(self.continuous, table.n_rows, n_cells)
+            if members.expected > clock.left:
+                return
+            members.expected = 0.0
         began = time.monotonic()
         inside = np.delete(np.arange(table.n_rows), left_out)
         weights = None if table.weights is None else table.weights[inside]
@@ -322,13 +346,25 @@ class EnsembleLearner:
             train.weights,
             held.codes,
             held.weights,
-            n_points=_POINTS,
+            n_points=int(np.clip(_CELLS // n_cells, _FEWEST_POINTS, _POINTS)),
             n_jobs=self.n_jobs,
             deadline=deadline,
         )
         pool.add(CONTINUOUS, member, table, left_out, self.n_jobs)
         clock.advance(self.n_burn + self.n_keep)
         _learn_the_cost(members, time.monotonic() - began, made=True)
+
+
+def _continuous_seconds(learner: ContinuousLearner, n_rows: int, n_cells: int) -> float:
+    """Time of the fewest epochs that make a continuous member, by a product of its matrices."""
+    rows = np.ones((learner.batch, n_cells), dtype=np.float32)
+    points = np.ones((n_cells, learner.n_points), dtype=np.float32)
+    rows[:1] @ points  # wakes the threads
+    began = time.monotonic()
+    rows @ points
+    # Forwards, and backwards by points and by cells.
+    step = 3 * (time.monotonic() - began)
+    return _FEWEST_EPOCHS * step * max(min(n_rows, 2**15) / learner.batch, 16)
 
 
 def _learn_the_cost(members: Members, seconds: float, made: bool) -> None:
