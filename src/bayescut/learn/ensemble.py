@@ -159,11 +159,11 @@ class EnsembleLearner:
                 if clusters is None:
                     clusters = KMeansStart(table, self.n_components)
                 size = sizes[recipe]
-                self._add_chain(pool, recipe, copies, left_out, clusters, size, seed, turn_clock)
-                if not members.circuits and size > _FEWEST_COMPONENTS and not clock.up():
-                    # Not even a first sweep: again with fewer components, which is faster.
-                    sizes[recipe] = max(size // 4, _FEWEST_COMPONENTS)
-                    members.expected = 0.0
+                fitting = self._add_chain(
+                    pool, recipe, copies, left_out, clusters, size, seed, turn_clock
+                )
+                if size == self.n_components and _FEWEST_COMPONENTS <= fitting < size:
+                    sizes[recipe] = fitting
                     continue
             members.n_turns += 1
             members.seconds += time.monotonic() - began
@@ -183,11 +183,14 @@ class EnsembleLearner:
                 return []  # nothing could tell that anything is better
         by_folds = [name for name in pool.recipes if name not in (NETWORK, BAG)]
         more = sum(pool.recipes[name].n_turns for name in by_folds) < self.n_chains
-        recipes = list(self.chains) if more else []
+        # Those with cheap sweeps first: wide tables may have no time for the others.
+        cheap = [name for name, learner in self.chains.items() if learner.sweep_factor > 1]
+        recipes = list(cheap) if more else []
         if len(pool.recipes[BAG].circuits) < self.n_bags:
             recipes.append(BAG)
-        if more and self.continuous is not None:
-            recipes.append(CONTINUOUS)
+        if more:
+            recipes += [name for name in self.chains if name not in cheap]
+            recipes += [] if self.continuous is None else [CONTINUOUS]
         if not clock.keeps_time or not pool.n_members:
             return recipes
         return [name for name in recipes if pool.recipes[name].expected <= clock.left]
@@ -240,8 +243,12 @@ class EnsembleLearner:
         size: int,
         seed: int,
         clock: Clock,
-    ) -> None:
-        """Run a chain of some components on all folds but one and keep its last sweeps."""
+    ) -> int:
+        """Run a chain of some components on all folds but one and keep its last sweeps.
+
+        Returns the number of components there is time for, which is less than ``size`` where the
+        first ones have shown that not even one sweep would end in time.
+        """
         table, members = copies.table, pool.recipes[recipe]
         inside = np.delete(np.arange(table.n_rows), left_out)
         number = pool.turn_number(recipe)
@@ -251,6 +258,7 @@ class EnsembleLearner:
         began = last = time.monotonic()
         circuit: Circuit | None = None
         kept = sweep = 0
+        pace = _Pace(clock, size, self.n_jobs)
         try:
             labels = clusters.labels(size, seed + number, most_rows=_ROWS_OF_A_CLUSTER * size)
             clock.check()
@@ -260,10 +268,12 @@ class EnsembleLearner:
                 assignment="sampled",
                 n_jobs=self.n_jobs,
                 seed=(seed * 1009 + number) % 2**31,
-                check=clock.check if clock.keeps_time and pool.n_members else None,
+                check=pace.check if clock.keeps_time and pool.n_members else None,
             )
+            pace.begin()
             for sweep, iteration in enumerate(em.run(em.start(labels[inside])), start=1):
                 circuit = iteration.circuit
+                pace.known = True
                 if sweep > n_burn:
                     pool.add(recipe, circuit, table, left_out, self.n_jobs)
                     kept += 1
@@ -277,9 +287,10 @@ class EnsembleLearner:
         if kept == 0 and circuit is not None and sweep >= members.n_sweeps:
             pool.add(recipe, circuit, table, left_out, self.n_jobs)
             kept = 1
-        _learn_the_cost(members, time.monotonic() - began, kept > 0)
+        _learn_the_cost(members, max(time.monotonic() - began, pace.expected / 2), kept > 0)
         if kept and members.n_sweeps == 0:
             members.n_sweeps = sweep
+        return size if kept else pace.fitting
 
     def _add_bags(self, pool: Pool, copies: Copies, seed: int, clock: Clock) -> None:
         """Learn networks on bootstrap samples."""
@@ -353,6 +364,37 @@ class EnsembleLearner:
         pool.add(CONTINUOUS, member, table, left_out, self.n_jobs)
         clock.advance(self.n_burn + self.n_keep)
         _learn_the_cost(members, time.monotonic() - began, made=True)
+
+
+class _Pace:
+    """Breaks a sweep off as soon as its first components show that it would not end in time."""
+
+    def __init__(self, clock: Clock, size: int, n_jobs: int) -> None:
+        self.clock, self.size, self.n_jobs = clock, size, n_jobs
+        self.known = False
+        self.n_begun = 0
+        self.expected = 0.0
+        self.fitting = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Take note of the time before the first component."""
+        self.began = time.monotonic()
+
+    def check(self) -> None:
+        """Raise `OutOfTime` if the sweep cannot end in time; called before every component."""
+        self.clock.check()
+        self.n_begun += 1
+        n_done = self.n_begun - self.n_jobs
+        if self.known or n_done < 1:
+            return
+        now = time.monotonic()
+        self.expected = (now - self.began) * self.size / n_done
+        allowed = self.clock.deadline - self.began
+        if self.expected > allowed:
+            # Fewer components have more rows each, and what is gone is gone.
+            self.fitting = int(0.5 * self.size * (self.clock.deadline - now) / self.expected)
+            raise OutOfTime
 
 
 def _continuous_seconds(learner: ContinuousLearner, n_rows: int, n_cells: int) -> float:
