@@ -172,6 +172,29 @@ def test_one_heavy_row(X, heavy):
         assert np.exp(model.score_samples(rows[:1]))[0] == pytest.approx(expected, abs=0.01)
 
 
+def test_weights_that_overflow_are_told(X):
+    for weight in (1e308, 1e299):
+        with pytest.raises(DataError, match="divide them"):
+            small().fit(X, sample_weight=np.full(len(X), weight))
+
+
+def test_copies_are_drawn_one_by_one():
+    """The components of a chain share the copies of a heavy row, and lose none."""
+    from bayescut.learn.mixture import _drawn_copies
+
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet([1.0, 2.0, 3.0], 5)
+    weights = np.array([1.0, 0.25, 1000.5, 2.0**45, 0.0])
+    rows, parts, mass = _drawn_copies(shares, weights, rng)
+    np.testing.assert_allclose(np.sum(parts, axis=0), weights)
+    np.testing.assert_allclose(mass, [part.sum() for part in parts])
+    for k in range(3):
+        assert set(rows[k]) == set(np.flatnonzero(parts[k]))
+        assert parts[k][0] in (0.0, 1.0) and parts[k][1] in (0.0, 0.25)
+        assert parts[k][2] / 1000.5 == pytest.approx(shares[2, k], abs=0.06)
+        assert parts[k][3] / 2.0**45 == pytest.approx(shares[3, k])
+
+
 def test_copies_of_a_row():
     from bayescut.data import Domains
     from bayescut.data.table import Table

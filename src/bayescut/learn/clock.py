@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayescut.scores.prior import StructureCosts
 
 
 class OutOfTime(Exception):
@@ -49,3 +52,43 @@ class Clock:
     def within(self, seconds: float) -> Clock:
         """A clock for a piece of the work, of at most this many seconds."""
         return Clock(min(self.deadline, time.monotonic() + seconds), self.advance)
+
+
+@dataclass(frozen=True)
+class WatchedCosts:
+    """A structure prior that looks at the clock whenever it is asked.
+
+    Learners ask before they judge the cuts of a node and before they fit a leaf, the longest pieces
+    of work that cannot be broken off: on bbc a bag takes a minute and more, a leaf a second.
+
+    Parameters
+    ----------
+    prior : StructureCosts
+        What structures cost.
+    check : callable
+        Raises an exception if the time is up.
+    """
+
+    prior: StructureCosts
+    check: Callable[[], None]
+
+    def parent_cost(self, n_columns: int) -> float:
+        """See `StructureCosts`."""
+        self.check()
+        return self.prior.parent_cost(n_columns)
+
+    def leaf_cost(self, n_columns: int, width: int) -> float:
+        """See `StructureCosts`."""
+        return self.prior.leaf_cost(n_columns, width)
+
+    def cut_cost(self, n_columns: int) -> float:
+        """See `StructureCosts`."""
+        self.check()
+        return self.prior.cut_cost(n_columns)
+
+
+def watched(learner: Any, clock: Clock) -> Any:
+    """Return a learner that raises `OutOfTime` when the time is up, soon if not at once."""
+    if not clock.keeps_time:
+        return learner
+    return replace(learner, prior=WatchedCosts(learner.prior, clock.check))
