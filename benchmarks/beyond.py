@@ -2,9 +2,12 @@
 
     python benchmarks/beyond.py network            # a minute in all
     python benchmarks/beyond.py ensemble --budget 300
+    python benchmarks/beyond.py ensemble --budget 300 --protocol train
     python benchmarks/beyond.py table              # Markdown from what has been run
 
-Both learn from the training and validation parts together and are scored on the test part, once.
+There are two protocols: learning from the training and validation parts together, as the paper
+does, and from the training part alone, as nearly all published numbers were made. Either way the
+test part is scored, once.
 Every result is appended to a CSV file as it comes; a set that is there is not run again (delete
 its line, or give --force). Peers are the numbers of the paper (Yang, Gala, Peharz, AISTATS 2023)
 and the best published tractable models (``reference/``).
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -32,8 +36,10 @@ from _results import (
 )
 from bayescut.datasets import DEBD_NAMES, fetch_debd
 
+PROTOCOLS = ("train+valid", "train")
+KEYS = ("dataset", "learner", "protocol")
 FIELDS = [
-    "dataset", "learner", "budget_s", "test_ll", "train_ll", "parameters", "cuts",
+    "dataset", "learner", "protocol", "budget_s", "test_ll", "train_ll", "parameters", "cuts",
     "structure_score_per_row", "seconds", "details",
 ]  # fmt: skip
 # What compiles the kernels of a learner.
@@ -43,23 +49,25 @@ SMALL = {
 }
 
 
-def run(learner: str, names: list[str], budget: float | None, force: bool, path: Path) -> None:
+def run(
+    learner: str, names: list[str], protocol: str, budget: float | None, force: bool, path: Path
+) -> None:
     """Learn and score what is not yet in the results."""
-    with open_csv(path, FIELDS, "dataset", "learner") as store:
-        todo = store.missing(((name, learner) for name in names), force=force)
+    with open_csv(path, FIELDS, *KEYS) as store:
+        todo = store.missing(((name, learner, protocol) for name in names), force=force)
         print(f"{len(names) - len(todo)} of {len(names)} sets are there already")
         if todo:
             warm_up([SMALL[learner]], [fetch_debd("nltcs").train[:300]])
-        for name, _ in todo:
-            row = measure(learner, name, budget)
+        for name, *_ in todo:
+            row = measure(learner, name, protocol, budget)
             store.append(row)
             print("{dataset}: {test_ll} in {seconds} s, {parameters} parameters".format(**row))
 
 
-def measure(learner: str, name: str, budget: float | None) -> Row:
+def measure(learner: str, name: str, protocol: str, budget: float | None) -> Row:
     """Learn and score one set."""
     data = fetch_debd(name)
-    X = learning_rows(data)
+    X = data.train if protocol == "train" else learning_rows(data)
     if learner == "CutsetNetwork":
         model = bc.CutsetNetwork()
     else:
@@ -76,6 +84,7 @@ def measure(learner: str, name: str, budget: float | None) -> Row:
     return {
         "dataset": name,
         "learner": learner,
+        "protocol": protocol,
         "budget_s": str(budget) if learner == "CutsetEnsemble" else "",
         "test_ll": f"{model.score(data.test):.4f}",
         "train_ll": f"{model.score(X[:5000]):.4f}",
@@ -89,50 +98,59 @@ def measure(learner: str, name: str, budget: float | None) -> Row:
 
 def table(path: Path) -> str:
     """Markdown table of everything that has been run, best of each row in bold."""
-    results = latest(path, "dataset", "learner")
+    results = latest(path, *KEYS)
     paper = latest(REFERENCE / "log_likelihood.csv", "dataset")
     best = latest(REFERENCE / "best_known.csv", "dataset")
     head = ["data set", "best of 5 cutset learners*", "CutsetNetwork", "parameters", "seconds",
-            "EM-CNetBD*", "ID-SPN*", "best tractable*", "CutsetEnsemble", "parameters",
-            "seconds"]  # fmt: skip
+            "training alone", "EM-CNetBD*", "ID-SPN*", "best tractable*", "CutsetEnsemble",
+            "parameters", "seconds", "training alone"]  # fmt: skip
     rows = []
-    wins = {"cutset": 0, "em": 0, "idspn": 0, "tractable": 0}
-    n_network = n_ensemble = 0
+    above: Counter[tuple[str, str]] = Counter()
+    n_run: Counter[tuple[str, str]] = Counter()
     for name in DEBD_NAMES:
         rivals = max(float(paper[name][learner]) for learner in CUTSET_LEARNERS)
         em, idspn = float(paper[name]["EM-CNetBD"]), float(paper[name]["ID-SPN"])
         tractable = float(best[name]["best_tractable"])
         cells = [name, f"{rivals:.3f}"]
-        for learner in ("CutsetNetwork", "CutsetEnsemble"):
-            r = results.get((name, learner))
-            own = ["-", "-", "-"]
-            if r is not None:
-                value = float(r["test_ll"])
-                shown = f"{value:.3f}"
-                if learner == "CutsetNetwork":
-                    n_network += 1
-                    wins["cutset"] += value >= rivals - 0.02
-                    shown = f"**{shown}**" if value > rivals else shown
-                else:
-                    n_ensemble += 1
-                    wins["em"] += value > em
-                    wins["idspn"] += value > idspn
-                    wins["tractable"] += value > tractable
-                    shown = f"**{shown}**" if value > tractable else shown
-                own = [shown, r["parameters"], f"{float(r['seconds']):.1f}"]
+        for learner in SMALL:
             if learner == "CutsetEnsemble":
                 cells += [f"{em:.3f}", f"{idspn:.3f}", f"{tractable:.2f}"]
-            cells += own
+            to_beat = rivals if learner == "CutsetNetwork" else tractable
+            for protocol in PROTOCOLS:
+                r = results.get((name, learner, protocol))
+                own = ["-", "-", "-"]
+                if r is not None:
+                    value = float(r["test_ll"])
+                    n_run[learner, protocol] += 1
+                    above["cutset", protocol] += value >= rivals - 0.02 and to_beat == rivals
+                    if learner == "CutsetEnsemble":
+                        above["em", protocol] += value > em
+                        above["idspn", protocol] += value > idspn
+                        above["tractable", protocol] += value > tractable
+                    shown = f"**{value:.3f}**" if value > to_beat else f"{value:.3f}"
+                    own = [shown, r["parameters"], f"{float(r['seconds']):.1f}"]
+                cells += own if protocol == "train+valid" else own[:1]
         rows.append(cells)
     lines = [
         *markdown(head, rows),
         "",
-        "Test log-likelihood in nats, the higher the better. * published numbers. Bold: above the",
+        "Test log-likelihood in nats, the higher the better, learned from the training and",
+        "validation parts or from the training part alone. * published numbers. Bold: above the",
         "best of the paper's cutset learners, above the best published tractable model.",
-        f"CutsetNetwork: at least the best cutset learner (to 0.02) on {wins['cutset']} of "
-        f"{n_network}. CutsetEnsemble: above EM-CNetBD on {wins['em']}, above ID-SPN on "
-        f"{wins['idspn']}, above the best tractable on {wins['tractable']} of {n_ensemble}.",
     ]
+    for protocol, words in zip(PROTOCOLS, ("training + validation", "training alone"), strict=True):
+        networks, ensembles = (n_run[learner, protocol] for learner in SMALL)
+        if networks:
+            lines.append(
+                f"CutsetNetwork from {words}: at least the best cutset learner (to 0.02) on "
+                f"{above['cutset', protocol]} of {networks}."
+            )
+        if ensembles:
+            lines.append(
+                f"CutsetEnsemble from {words}: above EM-CNetBD on {above['em', protocol]}, above "
+                f"ID-SPN on {above['idspn', protocol]}, above the best tractable on "
+                f"{above['tractable', protocol]} of {ensembles}."
+            )
     return "\n".join(lines)
 
 
@@ -142,13 +160,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("what", choices=["network", "ensemble", "table"])
     parser.add_argument("--sets", nargs="+", default=list(DEBD_NAMES))
     parser.add_argument("--budget", type=float, default=300.0, help="seconds for each ensemble")
+    parser.add_argument(
+        "--protocol", choices=PROTOCOLS, default=PROTOCOLS[0], help="rows to learn from"
+    )
     parser.add_argument("--force", action="store_true", help="run again what is there")
     parser.add_argument("--results", type=Path, default=RESULTS / "beyond.csv")
     args = parser.parse_args(arguments)
     if args.what == "network":
-        run("CutsetNetwork", args.sets, None, args.force, args.results)
+        run("CutsetNetwork", args.sets, args.protocol, None, args.force, args.results)
     elif args.what == "ensemble":
-        run("CutsetEnsemble", args.sets, args.budget, args.force, args.results)
+        run("CutsetEnsemble", args.sets, args.protocol, args.budget, args.force, args.results)
     publish(args.results.with_suffix(".md"), table(args.results))
 
 

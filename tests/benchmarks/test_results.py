@@ -57,17 +57,26 @@ def test_page_of_mnist_is_made_of_the_lines(load, folder):
 def test_last_line_counts_in_a_page(load, folder):
     beyond = load("beyond")
     path = folder / "beyond.csv"
-    row = beyond.latest(path, "dataset", "learner")["nltcs", "CutsetNetwork"]
+    key = ("nltcs", "CutsetNetwork", "train+valid")
+    row = beyond.latest(path, *beyond.KEYS)[key]
     assert "1234567" not in beyond.table(path)
-    with beyond.open_csv(path, beyond.FIELDS, "dataset", "learner") as store:
-        assert store.missing([("nltcs", "CutsetNetwork")]) == []
-        assert store.missing([("nltcs", "CutsetNetwork")], force=True) == [row_key(row)]
+    with beyond.open_csv(path, beyond.FIELDS, *beyond.KEYS) as store:
+        assert store.missing([key]) == []
+        assert store.missing([key], force=True) == [key]
         store.append(row | {"parameters": "1234567"})
     assert "1234567" in beyond.table(path)
 
 
-def row_key(row):
-    return row["dataset"], row["learner"]
+def test_both_protocols_are_columns_of_a_page(load, folder):
+    beyond = load("beyond")
+    path = folder / "beyond.csv"
+    row = beyond.latest(path, *beyond.KEYS)["nltcs", "CutsetEnsemble", "train+valid"]
+    assert "from training alone" not in beyond.table(path)
+    with beyond.open_csv(path, beyond.FIELDS, *beyond.KEYS) as store:
+        store.append(row | {"protocol": "train", "test_ll": "-5.1234"})
+    page = beyond.table(path)
+    assert "| **-5.123** |\n" in page and f"{float(row['test_ll']):.3f}" in page
+    assert "CutsetEnsemble from training alone: above EM-CNetBD on 1, above ID-SPN on 1" in page
 
 
 FIELDS = ["set", "learner", "value"]

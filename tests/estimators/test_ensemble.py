@@ -4,15 +4,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayescut as bc
 from bayescut import CNetBD, CutsetEnsemble, CutsetNetwork
+from bayescut.datasets import load_binary_digits
 from bayescut.exceptions import DataError, ModelFileError
-from bayescut.learn.ensemble import Pool
+from bayescut.learn.clock import Clock
+from bayescut.learn.copies import Copies
+from bayescut.learn.pool import BAG, NETWORK, Pool
 
 CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8", "trees"]
 
 
 def small(**settings):
     base = {"n_chains": 5, "n_components": 3, "n_burn": 1, "n_keep": 2, "n_bags": 4}
-    return CutsetEnsemble(**{**base, "random_state": 0, **settings})
+    # Of so small a table the single network alone would be the model.
+    return CutsetEnsemble(**{**base, "network": False, "random_state": 0, **settings})
 
 
 @parametrize_with_checks(
@@ -39,9 +43,23 @@ def test_members_are_averaged_into_one_circuit(X):
     worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
     p = np.exp(model.score_samples(worlds))
     assert p.sum() == pytest.approx(1.0)
-    for single in (CNetBD(), CutsetNetwork()):
-        assert model.score(X[600:]) > single.fit(X[:600]).score(X[600:])
     assert not hasattr(model, "structure_score_")
+
+
+def test_an_ensemble_is_not_worse_than_the_single_network_or_is_it(X):
+    single = CutsetNetwork().fit(X[:600])
+    model = small(network=True).fit(X[:600])
+    assert model.n_members_ == {NETWORK: 1, **dict.fromkeys(CHAINS, 2), "bag": 4}
+    if model.recipe_weights_[NETWORK] == 1.0:
+        np.testing.assert_array_equal(model.score_samples(X), single.score_samples(X))
+        assert model.circuit_ == single.circuit_
+    else:
+        assert model.score(X[600:]) > single.score(X[600:]) - 0.01
+    digits = load_binary_digits()
+    averaged = small(n_components=10, network=True).fit(digits.train[:500])
+    alone = CutsetNetwork().fit(digits.train[:500])
+    assert averaged.recipe_weights_[NETWORK] < 1.0
+    assert averaged.score(digits.test) > alone.score(digits.test) + 1.0
 
 
 ONE_KIND = {
@@ -95,15 +113,14 @@ def test_the_result_is_reproducible_and_does_not_depend_on_threads(X):
 
 
 def test_one_recipe_alone(X):
-    chains = small(n_bags=0, prior_scales=[1.0], shared_widths=[], trees=False).fit(X)
-    assert chains.recipe_weights_ == {"chain 1": 1.0, "bag": 0.0}
-    shared = small(n_bags=0, prior_scales=[], shared_widths=[2], trees=False).fit(X)
-    assert shared.recipe_weights_ == {"shared 2": 1.0, "bag": 0.0}
-    trees = small(n_bags=0, prior_scales=[], shared_widths=[]).fit(X)
-    assert trees.recipe_weights_ == {"trees": 1.0, "bag": 0.0}
-    bags = small(n_chains=0).fit(X)
-    assert bags.recipe_weights_ == {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0}
-    assert bags.n_members_ == {**dict.fromkeys(CHAINS, 0), "bag": 4}
+    expected = {
+        "chains": {"chain 1": 1.0, "bag": 0.0},
+        "shared": {"shared 2": 1.0, "bag": 0.0},
+        "trees": {"trees": 1.0, "bag": 0.0},
+        "bags": {**dict.fromkeys(CHAINS, 0.0), "bag": 1.0},
+    }
+    for kind, settings in ONE_KIND.items():
+        assert small(**settings).fit(X).recipe_weights_ == expected[kind]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +145,100 @@ def test_a_time_budget_stops_with_what_there_is(X):
 
 
 def test_whole_weights_are_repeated_rows(X):
-    weights = np.random.default_rng(0).integers(0, 3, len(X))
-    weighted = small().fit(X, sample_weight=weights)
-    twice = small().fit(np.repeat(X, weights, axis=0))
-    np.testing.assert_allclose(weighted.score_samples(X), twice.score_samples(X))
+    """Whatever their order, and whether few rows have large weights or many have small ones."""
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 3, len(X))
+    twice = small().fit(rng.permutation(np.repeat(X, weights, axis=0)))
+    distinct, counts = np.unique(np.repeat(X, weights, axis=0), axis=0, return_counts=True)
+    for rows, w in ((X, weights), (distinct, counts)):
+        weighted = small().fit(rows, sample_weight=w)
+        assert weighted.recipe_weights_ == twice.recipe_weights_
+        np.testing.assert_array_equal(weighted.score_samples(X), twice.score_samples(X))
     assert np.isfinite(small().fit(X, sample_weight=weights + 0.5).score(X))
+
+
+@pytest.mark.parametrize("heavy", [50_000, 50_000.5, 2.0**45])
+def test_one_heavy_row(X, heavy):
+    rows = np.random.default_rng(3).integers(0, 2, (501, 8), dtype=np.uint8)
+    rows[0] = 0
+    rows[1:, 0] = 1
+    weights = np.ones(501)
+    weights[0] = heavy
+    expected = heavy / (heavy + 500)
+    for network in (True, False):
+        model = small(n_components=5, network=network).fit(rows, sample_weight=weights)
+        assert np.exp(model.score_samples(rows[:1]))[0] == pytest.approx(expected, abs=0.01)
+
+
+def test_weights_that_overflow_are_told(X):
+    for weight in (1e308, 1e299):
+        with pytest.raises(DataError, match="divide them"):
+            small().fit(X, sample_weight=np.full(len(X), weight))
+
+
+def test_copies_are_drawn_one_by_one():
+    """The components of a chain share the copies of a heavy row, and lose none."""
+    from bayescut.learn.mixture import _drawn_copies
+
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet([1.0, 2.0, 3.0], 5)
+    weights = np.array([1.0, 0.25, 1000.5, 2.0**45, 0.0])
+    rows, parts, mass = _drawn_copies(shares, weights, rng)
+    np.testing.assert_allclose(np.sum(parts, axis=0), weights)
+    np.testing.assert_allclose(mass, [part.sum() for part in parts])
+    for k in range(3):
+        assert set(rows[k]) == set(np.flatnonzero(parts[k]))
+        assert parts[k][0] in (0.0, 1.0) and parts[k][1] in (0.0, 0.25)
+        assert parts[k][2] / 1000.5 == pytest.approx(shares[2, k], abs=0.06)
+        assert parts[k][3] / 2.0**45 == pytest.approx(shares[3, k])
+
+
+def test_copies_of_a_row():
+    from bayescut.data import Domains
+    from bayescut.data.table import Table
+
+    codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0, 0]], dtype=np.uint8)
+    for weights in ([1, 1, 3, 30, 1], [1.25, 1, 3, 30, 0.5], [1, 0, 3, 30, 1]):
+        table = Table(codes, Domains.of_sizes([2, 2]), np.array(weights, dtype=float))
+        copies = Copies.of(table, 8)
+        rows = copies.table
+        whole = all(w == int(w) for w in weights)
+        assert (rows.weights is None) == whole
+        for code in np.ndindex(2, 2):
+            mine = (rows.codes == code).all(axis=1)
+            given = (codes == code).all(axis=1)
+            assert rows.all_weights[mine].sum() == pytest.approx(table.weights[given].sum())
+            assert len(set(copies.group[mine])) == int(mine.any())
+            folds = copies.folds(0)[mine]
+            # light rows stay on one side of every fold, heavy ones are on both
+            if mine.any():
+                assert len(set(folds)) == (1 if table.weights[given].sum() < 8 else 8)
+        drawn = np.zeros(rows.n_rows)
+        for i in range(300):
+            bag, chosen, unseen = copies.bag(np.random.default_rng(i))
+            assert not set(chosen) & set(unseen)
+            assert set(chosen) | set(unseen) == set(range(rows.n_rows))
+            times = np.bincount(chosen, minlength=rows.n_rows)
+            drawn += times if bag.weights is None else bag.weights
+        np.testing.assert_allclose(drawn / 300, rows.all_weights, rtol=0.25)
+
+
+def test_out_of_bag_scores_are_honest():
+    """Weights that are fitted to noise must not make it look predictable."""
+    rng = np.random.default_rng(0)
+    pool = Pool.empty(40, [f"recipe {i}" for i in range(12)])
+    for members in pool.recipes.values():
+        members.circuits.append(None)
+        members.unseen[:] = rng.normal(-5, 1, 40)
+        members.n_unseen[:] = 1
+        members.n_turns = 1
+    shares = pool.recipe_weights(None)
+    log_p = np.array([members.unseen for members in pool.recipes.values()])
+    fitted = np.logaddexp.reduce(log_p + np.log(list(shares.values()))[:, None], axis=0).mean()
+    fresh = rng.normal(-5, 1, (len(log_p), 100_000))
+    truth = np.logaddexp.reduce(fresh + np.log(list(shares.values()))[:, None], axis=0).mean()
+    assert pool.unseen_score(None) < fitted - 0.02
+    assert pool.unseen_score(None) < truth + 0.05
 
 
 def test_checkpoints(X, tmp_path):
@@ -203,7 +309,7 @@ def test_an_interrupted_run_leaves_what_it_has(X, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(EnsembleLearner, "add_bags", interrupt)
+    monkeypatch.setattr(EnsembleLearner, "_add_bags", interrupt)
     model = small()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
@@ -212,10 +318,10 @@ def test_an_interrupted_run_leaves_what_it_has(X, monkeypatch):
 
 
 def naive_weights(p, weight):
-    """Weights of two recipes by a fine grid."""
-    grid = np.linspace(0, 1, 2001)
-    total = [np.dot(weight, np.log(w * p[0] + (1 - w) * p[1])) for w in grid[1:-1]]
-    return grid[1 + int(np.argmax(total))]
+    """Weights of two recipes by a fine grid, each with a row in advance."""
+    grid = np.linspace(0, 1, 2001)[1:-1]
+    total = [np.dot(weight, np.log(w * p[0] + (1 - w) * p[1])) for w in grid]
+    return grid[int(np.argmax(total + np.log(grid) + np.log(1 - grid)))]
 
 
 def test_weights_of_recipes_follow_unseen_rows():
@@ -225,7 +331,7 @@ def test_weights_of_recipes_follow_unseen_rows():
         pool.recipes[recipe].unseen[:] = value
         pool.recipes[recipe].n_unseen[:] = 1
     weights = pool.recipe_weights(None)
-    assert weights["chain 1"] > 0.99
+    assert weights["chain 1"] > 0.9
     assert weights["other"] == 0.0
     pool.recipes["bag"].unseen[:50], pool.recipes["chain 1"].unseen[:50] = -1.0, -3.0
     assert pool.recipe_weights(None) == pytest.approx({"chain 1": 0.5, "bag": 0.5, "other": 0.0})
@@ -239,14 +345,19 @@ def test_weights_of_recipes_follow_unseen_rows():
     assert pool.recipe_weights(w.astype(float))["chain 1"] == pytest.approx(expected, abs=2e-3)
 
 
-def test_recipes_of_large_weight_get_more_turns():
-    pool = Pool.empty(50, ["chain 1", "bag"])
-    assert pool.next_recipe(["chain 1", "bag"], None) == "chain 1"
-    for recipe, value in (("chain 1", -1.0), ("bag", -9.0)):
+def judged(values):
+    pool = Pool.empty(500, list(values))
+    for recipe, value in values.items():
         pool.recipes[recipe].circuits.append(None)
         pool.recipes[recipe].unseen[:] = value
         pool.recipes[recipe].n_unseen[:] = 1
         pool.recipes[recipe].n_turns = 1
+    return pool
+
+
+def test_recipes_of_large_weight_get_more_turns():
+    assert Pool.empty(50, ["chain 1", "bag"]).next_recipe(["chain 1", "bag"], None) == "chain 1"
+    pool = judged({"chain 1": -1.0, "bag": -9.0})
     turns = []
     for _ in range(40):
         recipe = pool.next_recipe(["chain 1", "bag"], None)
@@ -255,6 +366,103 @@ def test_recipes_of_large_weight_get_more_turns():
     # nearly all go to what predicts, and the other is tried again now and then
     assert 1 <= turns.count("bag") <= 4
     assert pool.next_recipe(["bag"], None) == "bag"
+
+
+def test_cheap_recipes_get_more_turns():
+    pool = judged({"chain 1": -1.0, "bag": -1.0})
+    turns = []
+    for _ in range(60):
+        recipe = pool.next_recipe(["chain 1", "bag"], None, by_cost=True)
+        pool.recipes[recipe].seconds = (pool.recipes[recipe].n_turns + 1) * (
+            4.0 if recipe == "chain 1" else 1.0
+        )
+        pool.recipes[recipe].n_turns += 1
+        turns.append(recipe)
+    assert turns.count("bag") == pytest.approx(40, abs=2)  # twice as many at a quarter of the cost
+
+
+def test_what_was_not_judged_has_no_weight():
+    pool = judged({NETWORK: -2.0, "chain 1": -1.0, "bag": -1.5})
+    assert pool.recipe_weights(None)["chain 1"] > 0.9
+    pool.recipes["chain 1"].n_unseen[:] = 0
+    assert pool.recipe_weights(None)["chain 1"] == 0.0
+    pool.recipes["bag"].unseen[:] = -2.5
+    assert pool.recipe_weights(None) == {NETWORK: 1.0, "chain 1": 0.0, "bag": 0.0}
+    pool.recipes["bag"].unseen[:] = -1.0
+    pool.recipes[NETWORK].n_unseen[:] = 0  # nothing could tell it from the others
+    assert pool.recipe_weights(None) == {NETWORK: 1.0, "chain 1": 0.0, "bag": 0.0}
+
+
+class Ticking:
+    """Time that passes by work alone."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.mark.parametrize("budget", [2.0, 10.0, 60.0, 300.0])
+@pytest.mark.parametrize("scale", [0.05, 1.0, 8.0])
+def test_budgets_are_kept(X, monkeypatch, budget, scale):
+    """By a clock that every piece of work moves on, whatever the time really was."""
+    import bayescut.learn.clock as clocks
+    import bayescut.learn.ensemble as ensembles
+    from bayescut.learn.mixture import StructuralEM
+    from bayescut.learn.network import NetworkLearner
+
+    time = Ticking()
+    monkeypatch.setattr(clocks, "time", time)
+    monkeypatch.setattr(ensembles, "time", time)
+    learn, run_one = NetworkLearner.learn, StructuralEM._learn
+
+    def slow_learn(self, *args, **kwargs):
+        if self.candidates is not None:
+            time.now += scale
+        return learn(self, *args, **kwargs)
+
+    def slow_components(self, rows, weights):
+        for _ in rows:
+            if self.check is not None:
+                self.check()
+            time.now += scale / 4
+        return run_one(self, rows, weights)
+
+    monkeypatch.setattr(NetworkLearner, "learn", slow_learn)
+    monkeypatch.setattr(StructuralEM, "_learn", slow_components)
+    model = CutsetEnsemble(n_components=3, n_jobs=1, random_state=0)
+    learner = model._ensemble_learner(100.0)
+    copies = Copies.of(_table(X[:100]), 8)
+    pool = Pool.empty(copies.table.n_rows, learner.recipes)
+    made = list(learner.turns(pool, copies, 0, Clock(budget)))
+    assert made[0] == NETWORK and pool.recipes[NETWORK].circuits
+    assert time.now <= budget + scale
+    judged = pool.recipes[NETWORK].n_unseen.any()
+    if judged:
+        assert all(pool.recipes[name].n_turns for name in learner.recipes) or time.now > budget / 2
+    else:
+        assert pool.recipe_weights(None)[NETWORK] == 1.0
+    if scale < 0.1 and budget >= 10:
+        assert all(pool.recipes[name].circuits for name in learner.recipes)
+
+
+def _table(X):
+    from bayescut.data import Domains
+    from bayescut.data.table import Table
+
+    return Table(X, Domains.of_sizes([2] * X.shape[1]))
+
+
+def test_continuous_members(X):
+    model = small(
+        network=True, continuous=True, prior_scales=[], shared_widths=[1], trees=False, n_chains=2
+    )
+    model.fit(X[:300])
+    assert model.n_members_["continuous"] == 1
+    assert model.recipe_weights_.keys() == {NETWORK, "shared 1", BAG, "continuous"}
+    worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
+    assert np.exp(model.score_samples(worlds)).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import pytest
 from tests.learn.tables import table_of
 from tests.oracle.naive_learner import bd_family, joint
 
-from bayescut.counts.families import weight_planes
+from bayescut import CutsetNetwork
+from bayescut.counts.families import count_families, weight_planes
 from bayescut.data import Domains
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
@@ -193,6 +194,39 @@ def test_weight_planes():
     words = planes.view(np.uint8)
     bits = np.unpackbits(words, axis=1, bitorder="little")[:, :130].astype(float)
     np.testing.assert_allclose((2.0 ** np.arange(25)) @ bits * unit, weights, atol=unit)
+
+
+@pytest.mark.parametrize("span", [10, 25, 40, 48])
+@pytest.mark.parametrize("scale", [1e-280, 1.0, 1e290])
+def test_light_rows_beside_heavy_ones_are_counted(span, scale):
+    """Rows that no heavy one shares a cell with have counts of their own."""
+    rng = np.random.default_rng(span)
+    codes = np.zeros((130, 3), dtype=np.uint8)
+    codes[:, 0] = np.arange(130) % 2
+    codes[:, 1:] = rng.integers(0, 2, (130, 2))
+    weights = scale * rng.uniform(1, 4, 130)
+    weights[::2] *= 2.0**-span
+    counts = count_families(
+        codes, np.arange(130, dtype=np.int32), np.array([2, 2, 2]), weights,
+        np.array([0, 1, 2]), np.array([0, 0, 1, 3]), np.array([0, 0, 1]),
+    )  # fmt: skip
+    naive = [weights[codes[:, 0] == x].sum() for x in (0, 1)]
+    for key in ((0, 1), (0, 1, 2)):
+        for cell in np.ndindex(*[2] * len(key)):
+            naive.append(weights[(codes[:, key] == cell).all(axis=1)].sum())
+    np.testing.assert_allclose(counts, naive, rtol=2e-3)
+
+
+def test_light_rows_in_wide_leaves():
+    """A state that only light rows have is as probable as they say."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (400, 6), dtype=np.uint8)
+    X[:, 0] = np.arange(400) < 200
+    X[:200, 1] = 1
+    weights = np.where(X[:, 0] == 1, 1.0, 2.0**30)
+    model = CutsetNetwork(n_candidates=1, structure_prior=False).fit(X, sample_weight=weights)
+    asked = model.conditional_log_likelihood({1: 1}, {0: 1})
+    assert np.exp(asked)[0] == pytest.approx(1.0, abs=0.02)
 
 
 def test_the_prior_is_normalised_over_parent_sets():

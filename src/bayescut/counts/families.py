@@ -67,23 +67,41 @@ def row_planes(sample_weight: FloatArray | None, rows: IntArray) -> tuple[BitArr
     return weight_planes(sample_weight[rows])
 
 
+# Bits of the heaviest row of a table of even weights, and of the lightest row of any.
+_MOST_BITS, _LIGHT_BITS = 24, 12
+# Counts are sums of units in 64 bits, with a bit to spare for the sign and one for rounding.
+_TOTAL_BITS = 62
+
+
 def weight_planes(weights: FloatArray) -> tuple[BitArray, float]:
     """Split weights into bit planes: plane p is set where bit p of the rounded weight is.
 
-    Weights are rounded to multiples of 2**-24 of the largest. From there on counting them is exact
-    integer arithmetic, with the same popcounts as for rows that count once.
+    Weights are rounded to multiples of 2**-24 of the largest, or of 2**-12 of the smallest positive
+    one if that is less: a family of light rows alone is counted as well as one of heavy rows. From
+    there on counting them is exact integer arithmetic, with the same popcounts as for rows that
+    count once. The sum of all has 62 bits, so that only weights below 2**-62 of it are lost, which
+    a sum in float64 would lose too.
 
     Returns
     -------
-    uint64 array of shape (25, ceil(n / 64)), float
-        The planes and the weight of one unit of the lowest.
+    uint64 array of shape (P, ceil(n / 64)), float
+        The planes, 25 if weights differ by a factor of 2**12 at most, and the weight of one unit of
+        the lowest.
     """
-    unit = float(weights.max()) / 2**24
-    units = np.rint(weights / unit).astype(np.uint32)
-    bits = (units[None, :] >> np.arange(25, dtype=np.uint32)[:, None]) & np.uint32(1)
-    padded = np.zeros((25, (len(weights) + 63) // 64 * 64), dtype=np.uint8)
-    padded[:, : len(weights)] = bits
-    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64), unit
+    largest = float(weights.max())
+    if largest == 0.0:
+        return np.zeros((1, (len(weights) + 63) // 64), dtype=np.uint64), 1.0
+    # Relative to the largest: no product of weights and powers of two leaves the range of floats.
+    shares = weights / largest
+    light = float(shares[shares > 0].min())
+    unit = min(2.0**-_MOST_BITS, light * 2.0**-_LIGHT_BITS)
+    unit = max(unit, float(shares.sum()) * 2.0**-_TOTAL_BITS)
+    units = np.rint(shares / unit).astype(np.uint64)
+    n_planes = max(int(units.max()).bit_length(), 1)
+    padded = np.zeros((n_planes, (len(weights) + 63) // 64 * 64), dtype=np.uint8)
+    for p in range(n_planes):
+        padded[p, : len(weights)] = (units >> np.uint64(p)) & np.uint64(1)
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64), unit * largest
 
 
 @inner

@@ -17,6 +17,7 @@ from bayescut.circuit import Circuit
 from bayescut.data import encode
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
+from bayescut.estimators._compress import Compressible
 from bayescut.estimators._validation import (
     check_count,
     check_number,
@@ -41,7 +42,7 @@ _REST_FROM_SAVING = 9.0
 _LEARNING = 0.8
 
 
-class ContinuousMixture(CircuitEstimator):
+class ContinuousMixture(Compressible):
     r"""Mixture of trees over a continuous latent variable, as one circuit.
 
     .. math:: p(x) = \int N(z; 0, I) \, p_T(x \mid z) \, dz \approx \sum_i w_i \, p_T(x \mid z_i)

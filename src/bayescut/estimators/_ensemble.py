@@ -12,42 +12,41 @@ import numpy as np
 
 from bayescut._jobs import count_jobs
 from bayescut._progress import progress
-from bayescut._typing import FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
-from bayescut.estimators._validation import (
-    check_count,
-    check_width,
-    draw_seed,
-    repeat_rows,
-)
+from bayescut.estimators._compress import Compressible
+from bayescut.estimators._cutset import CutsetNetwork
+from bayescut.estimators._validation import check_count, check_number, check_width, draw_seed
 from bayescut.exceptions import ModelFileError
 from bayescut.files import save
+from bayescut.learn.clock import Clock
+from bayescut.learn.continuous import ContinuousLearner
+from bayescut.learn.copies import Copies
 from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.ensemble import BAG, EnsembleLearner, Members, Pool, StopRule
+from bayescut.learn.ensemble import EnsembleLearner
 from bayescut.learn.gaps import Completions
 from bayescut.learn.mixture import ComponentLearner
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.pool import BAG, Members, Pool
 from bayescut.learn.shared import SharedLearner
-from bayescut.learn.start import KMeansStart
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
-# Rows looked at for each cluster a chain starts from. The sweeps forget the start: validation of
-# book after k-means on all rows -32.94, on these -32.88, in a third of the time.
-_ROWS_OF_A_CLUSTER = 50
 # Equivalent sample size of chains of trees, the published one. Small on purpose: where two columns
 # are constant in a component, it says that their rare states come together.
 _TREES_ESS = 0.1
 # A checkpoint has all members. The next one waits this many times as long as the last one took, so
 # that saving costs a tenth of the time at most however many members there are.
 _REST_FROM_SAVING = 9.0
-# Bags of one turn. Not the number of threads, on which the result must not depend.
-_BAGS_OF_A_TURN = 4
+# A row is unseen by an eighth of the chains. Fewer folds make the weights of recipes surer and the
+# chains worse: dna -78.79 with 4, -78.63 with 8, -78.54 with all rows.
+_N_FOLDS = 8
+# Seconds from which there is time for continuous members among the others.
+_CONTINUOUS_BUDGET = 60.0
 
 
-class CutsetEnsemble(CircuitEstimator):
+class CutsetEnsemble(Compressible):
     r"""Average of posterior samples over structures: our best density, as one circuit.
 
     Members made by several recipes are averaged. *Chains* are mixtures of thin junction trees whose
@@ -55,9 +54,13 @@ class CutsetEnsemble(CircuitEstimator):
     at every sweep, and the last sweep of many independent chains is kept. In *shared* chains all
     components have one structure, learned from a bootstrap sample, and tables of their own; in
     chains of *trees* they are networks as `CNetBD` learns them. *Bags* are single cutset networks
-    on bootstrap samples. Every member leaves out some rows, and the weights of the recipes maximise
-    the likelihood of rows their members have not seen; no validation set is needed. Recipes of a
-    large weight make more members.
+    on bootstrap samples, and *continuous* members mixtures of trees over a latent variable. The
+    first member is the single network of all rows. Every other member leaves out some rows, and the
+    weights of the recipes maximise the likelihood of rows their members have not seen; no
+    validation set is needed. Recipes of a large weight for their cost make more members.
+
+    A weight of k is a row given k times, exactly. Equal rows are left out together if there are
+    less than eight of them.
 
     Parameters
     ----------
@@ -79,6 +82,13 @@ class CutsetEnsemble(CircuitEstimator):
         Whether there are chains of components as `CNetBD` learns them: cuts over spanning trees,
         without a structure prior. Tables with hundreds of nearly constant columns need them
         (validation of ad in 30 s: -15.70 without, -14.27 with), others hardly notice.
+    network : bool, default=True
+        Whether the single network, as `CutsetNetwork` learns it from all rows, is the first member.
+        If rows that had no part in learning say that nothing is gained by averaging, it is the
+        model.
+    continuous : bool or None, default=None
+        Whether some members are continuous mixtures of trees, as `ContinuousMixture` learns them,
+        of up to 2,048 points. None: if there is a time budget of 60 seconds or more.
     n_bags : int or None, default=None
         Number of bagged networks. None: 80, or with a time budget up to 320.
     width : int, default=4
@@ -89,7 +99,9 @@ class CutsetEnsemble(CircuitEstimator):
         Shrink the tables of components and leaves towards the rows outside them; see
         `CutsetNetwork`.
     time_budget : float or None, default=None
-        Seconds after which learning stops with what it has; at least one member is learned.
+        Seconds after which learning stops with what it has; at least one member is learned. Nothing
+        is begun that is not expected to end in time. Every recipe gets a small part of the time
+        first, with shorter chains if need be.
     checkpoint : path or None, default=None
         File to which the ensemble is saved between turns of a chain or four bags: after each while
         that is quick, in a tenth of the time once it is large. If it exists, `fit` adds the members
@@ -105,15 +117,16 @@ class CutsetEnsemble(CircuitEstimator):
         The ensemble as one circuit, a mixture: every query is exact but the most probable
         completion, which is the usual approximation.
     n_members_ : dict
-        Number of members made by each recipe: ``"chain 1"`` and ``"chain 0.5"`` for chains under
-        these strengths of the prior, ``"shared 1"`` and ``"shared 8"`` for chains of one structure
-        of these widths, ``"trees"``, and ``"bag"``.
+        Number of members made by each recipe: ``"network"``, ``"chain 1"`` and ``"chain 0.5"`` for
+        chains under these strengths of the prior, ``"shared 1"`` and ``"shared 8"`` for chains of
+        one structure of these widths, ``"trees"``, ``"bag"``, and ``"continuous"``.
     recipe_weights_ : dict
         Weights of the recipes. Those below 0.001 are not part of the circuit.
     oob_score_ : float
         Mean log-likelihood of the training rows under members that have not seen them, of those
-        rows that have such members of all recipes; NaN if there are none. An estimate of `score` on
-        new rows.
+        rows that have such members of all recipes in the circuit; NaN if there are none. The
+        recipes are weighted by other rows than those that are scored. An estimate of `score` on new
+        rows.
     n_parameters_ : int
 
     Examples
@@ -122,7 +135,7 @@ class CutsetEnsemble(CircuitEstimator):
     >>> X = [[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]] * 30
     >>> model = CutsetEnsemble(n_chains=5, n_bags=2, random_state=0).fit(X)
     >>> model.n_members_
-    {'chain 1': 1, 'chain 0.5': 1, 'shared 1': 1, 'shared 8': 1, 'trees': 1, 'bag': 2}
+    {'network': 1, 'chain 1': 1, 'chain 0.5': 1, 'shared 1': 1, 'shared 8': 1, 'trees': 1, 'bag': 2}
     """
 
     _state_names = ("oob_score_", "n_members_", "recipe_weights_", "seed_")
@@ -146,6 +159,8 @@ class CutsetEnsemble(CircuitEstimator):
         prior_scales: Sequence[float] = (1.0, 0.5),
         shared_widths: Sequence[int] = (1, 8),
         trees: bool = True,
+        network: bool = True,
+        continuous: bool | None = None,
         n_bags: int | None = None,
         width: int = 4,
         ess: float = 1.0,
@@ -167,6 +182,8 @@ class CutsetEnsemble(CircuitEstimator):
         self.prior_scales = prior_scales
         self.shared_widths = shared_widths
         self.trees = trees
+        self.network = network
+        self.continuous = continuous
         self.n_bags = n_bags
         self.width = width
         self.ess = ess
@@ -182,105 +199,70 @@ class CutsetEnsemble(CircuitEstimator):
         self.verbose = verbose
 
     def _learn(self, table: Table) -> Circuit:
-        n_chains, n_bags = self._sizes()
-        if n_chains + n_bags == 0:
-            raise ValueError("n_chains and n_bags must not both be 0")
         deadline = math.inf
         if self.time_budget is not None:
-            if not self.time_budget > 0:
-                raise ValueError(f"time_budget must be greater than 0, got {self.time_budget!r}")
-            deadline = time.monotonic() + self.time_budget
-        # Whole-number weights become repeated rows, which keeps the counts of a sweep whole.
-        if table.weights is not None:
-            repeated, rows = repeat_rows(table)
-            table = repeated.take(rows)
-        weights = table.weights
+            deadline = time.monotonic() + check_number("time_budget", self.time_budget, strict=True)
+        learner = self._ensemble_learner(table.total_weight())
+        if learner.n_chains + learner.n_bags == 0:
+            raise ValueError("n_chains and n_bags must not both be 0")
         if self.checkpoint is not None:
-            self._begin_checkpoint(self.checkpoint, table.codes, weights)
-        learner = self._ensemble_learner(table.n_rows)
-        completions: Completions | None = None
+            self._begin_checkpoint(self.checkpoint, table.codes, table.weights)
         if table.has_gaps:
             # No more than a quarter of the time: a short run is better off with more members.
-            gap_time = deadline - 0.75 * (self.time_budget or 0.0)
-            seed = self._gap_seed()
-            completions = Completions(table, seed, n_jobs=learner.n_jobs, deadline=gap_time)
-            table = completions.single(0)
-        clusters = KMeansStart(table, learner.n_components)
-        pool, seed = self._resume(table.n_rows, [*learner.chains, BAG])
+            until = deadline - 0.75 * (self.time_budget or 0.0)
+            gap_seed = self._gap_seed()
+            table = Completions(table, gap_seed, n_jobs=learner.n_jobs, deadline=until).single(0)
+        copies = Copies.of(table, _N_FOLDS)
+        pool, seed = self._resume(copies.table.n_rows, learner.recipes)
         save_at = math.inf if self.checkpoint is None else -math.inf
-        n_sweeps = n_chains * (learner.n_burn + learner.n_keep)
-        total = n_sweeps + n_bags if self.time_budget is None else self.time_budget
+        n_sweeps = learner.n_chains * (learner.n_burn + learner.n_keep)
+        total = n_sweeps + learner.n_bags + 1 if self.time_budget is None else self.time_budget
         try:
             with progress(type(self).__name__, total, self.verbose) as advance:
-                stop = StopRule(deadline, _told_the_time(advance) if self.time_budget else advance)
-                while recipes := self._open_recipes(pool, learner, n_chains, n_bags):
-                    recipe = pool.next_recipe(recipes, weights)
-                    if completions is not None:  # one of its own for every member
-                        table = completions.single(sum(m.n_turns for m in pool.recipes.values()))
-                    if recipe == BAG:
-                        missing = n_bags - len(pool.recipes[BAG].circuits)
-                        size = min(missing, _BAGS_OF_A_TURN)
-                        learner.add_bags(pool, table, size, seed, stop)
-                    else:
-                        start = seed + pool.turn_number(recipe)
-                        size = learner.n_components
-                        labels = clusters.labels(size, start, most_rows=_ROWS_OF_A_CLUSTER * size)
-                        learner.add_chain(pool, recipe, table, labels, seed, stop)
+                clock = Clock(deadline, _told_the_time(advance) if self.time_budget else advance)
+                for _ in learner.turns(pool, copies, seed, clock):
                     if pool.n_members and time.monotonic() >= save_at:
                         began = time.monotonic()
-                        self._settle(pool, weights, seed)
+                        self._settle(pool, copies, seed)
                         self._save_checkpoint(pool)
                         now = time.monotonic()
                         save_at = now + _REST_FROM_SAVING * (now - began)
-                    if stop() and pool.n_members:
-                        break
         finally:  # an interrupted run leaves what it has
             if pool.n_members:
-                self._settle(pool, weights, seed)
+                self._settle(pool, copies, seed)
         self._save_checkpoint(pool)
         return self.circuit_
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        self._sizes()
-        self._ensemble_learner(1)
+        self._ensemble_learner(1.0)
 
-    def _sizes(self) -> tuple[int, int]:
-        """Most chains and most bags."""
-        more = 1 if self.time_budget is None else 4
-        n_chains = 40 * more if self.n_chains is None else self.n_chains
-        n_bags = 80 * more if self.n_bags is None else self.n_bags
-        return check_count("n_chains", n_chains, low=0), check_count("n_bags", n_bags, low=0)
-
-    @staticmethod
-    def _open_recipes(
-        pool: Pool, learner: EnsembleLearner, n_chains: int, n_bags: int
-    ) -> list[str]:
-        """Recipes that have not yet made as many members as asked for."""
-        recipes = []
-        if sum(pool.recipes[recipe].n_turns for recipe in learner.chains) < n_chains:
-            recipes += list(learner.chains)
-        if len(pool.recipes[BAG].circuits) < n_bags:
-            recipes.append(BAG)
-        return recipes
-
-    def _ensemble_learner(self, n_rows: int) -> EnsembleLearner:
+    def _ensemble_learner(self, n_rows: float) -> EnsembleLearner:
         size = self.n_components
         if size is None:
             # Large tables bear more (validation of kdd -2.331 with 200, -2.336 with 60), others
             # do not: 33,000 rows of kosarek have -10.797 with 60 and -10.818 with 120.
             size = int(max(np.clip(n_rows // 100, 5, 60), min(n_rows // 1000, 200)))
+        more = 1 if self.time_budget is None else 4
+        n_chains = 40 * more if self.n_chains is None else self.n_chains
+        n_bags = 80 * more if self.n_bags is None else self.n_bags
         scales = list(self.prior_scales)
         widths = [check_width("shared_widths", width) for width in self.shared_widths]
         if len(set(scales)) < len(scales):
             raise ValueError(f"prior_scales must be different numbers, got {self.prior_scales!r}")
         if len(set(widths)) < len(widths):
             raise ValueError(f"shared_widths must be different numbers, got {self.shared_widths!r}")
-        if not scales and not widths and not self.trees:
-            raise ValueError("prior_scales, shared_widths and trees must not all be empty")
+        continuous = self.continuous
+        if continuous is None:
+            continuous = self.time_budget is not None and self.time_budget >= _CONTINUOUS_BUDGET
+        if not scales and not widths and not self.trees and not continuous:
+            raise ValueError(
+                "prior_scales, shared_widths, trees and continuous must not all be empty"
+            )
         score = BayesDirichlet(self.ess, divide=False)
         width = check_width("width", self.width)
         shrink = bool(self.shrinkage)
+        n_jobs = count_jobs(self.n_jobs)
         chains: dict[str, ComponentLearner] = {
             f"chain {scale:g}": NetworkLearner(
                 score, StructurePrior(scale=scale), width, candidates=None, shrink=shrink
@@ -292,26 +274,29 @@ class CutsetEnsemble(CircuitEstimator):
             chains[f"shared {shared}"] = learner
         if self.trees:
             chains["trees"] = CutsetLearner(BayesDirichlet(_TREES_ESS))
+        single = CutsetNetwork(ess=self.ess, shrinkage=self.shrinkage)._learner(n_jobs)
         return EnsembleLearner(
+            single=single if self.network else None,
             chains=chains,
             # Products make bagged networks better though not single ones: on the validation part
             # of plants 24 bags have -12.160 with them and -12.232 without.
             bags=NetworkLearner(score, StructurePrior(), width, products=True, shrink=shrink),
+            continuous=ContinuousLearner() if continuous else None,
             n_components=check_count("n_components", size),
             n_burn=check_count("n_burn", self.n_burn, low=0),
             n_keep=check_count("n_keep", self.n_keep),
-            # A row is unseen by an eighth of the chains. Fewer folds make the weights of recipes
-            # surer and the chains worse: dna -78.79 with 4, -78.63 with 8, -78.54 with all rows.
-            n_folds=8,
-            n_jobs=count_jobs(self.n_jobs),
+            n_chains=check_count("n_chains", n_chains, low=0),
+            n_bags=check_count("n_bags", n_bags, low=0),
+            n_jobs=n_jobs,
         )
 
-    def _settle(self, pool: Pool, weights: FloatArray | None, seed: int) -> None:
+    def _settle(self, pool: Pool, copies: Copies, seed: int) -> None:
         """Make the members so far into the fitted model."""
-        shares = pool.recipe_weights(weights)
+        weights = copies.table.weights
+        shares = pool.recipe_weights(weights, copies.group)
         self._keep(
             pool.circuit(shares),
-            oob_score_=pool.unseen_score(shares, weights),
+            oob_score_=pool.unseen_score(weights, copies.group),
             n_members_={recipe: len(members.circuits) for recipe, members in pool.recipes.items()},
             recipe_weights_=shares,
             seed_=seed,
@@ -344,9 +329,11 @@ class CutsetEnsemble(CircuitEstimator):
         pool = getattr(self, "_pool", None)
         if state and pool is not None:
             state["pool"] = {
-                recipe: [m.circuits, m.unseen, m.n_unseen, m.n_turns]
+                recipe: [
+                    m.circuits, m.unseen, m.n_unseen, m.n_turns, m.seconds, m.expected, m.n_sweeps
+                ]
                 for recipe, m in pool.recipes.items()
-            }
+            }  # fmt: skip
         return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
@@ -360,9 +347,14 @@ class CutsetEnsemble(CircuitEstimator):
                     np.array(unseen, dtype=np.float64),
                     np.array(n_unseen, dtype=np.int64),
                     int(n_turns),
+                    float(seconds),
+                    float(expected),
+                    int(n_sweeps),
                 )
-                for recipe, (circuits, unseen, n_unseen, n_turns) in stored.items()
-            }
+                for recipe, (
+                    circuits, unseen, n_unseen, n_turns, seconds, expected, n_sweeps
+                ) in stored.items()
+            }  # fmt: skip
             self._pool = Pool(len(recipes[BAG].unseen), recipes)
 
 

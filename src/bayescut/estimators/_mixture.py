@@ -20,6 +20,7 @@ from bayescut.circuit import Circuit
 from bayescut.data import Domains, encode
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
+from bayescut.estimators._compress import Compressible
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
@@ -34,7 +35,7 @@ from bayescut.learn.start import KMeansStart
 from bayescut.scores.base import BIC, BayesDirichlet
 
 
-class CutsetMixture(CircuitEstimator):
+class CutsetMixture(Compressible):
     r"""Mixture of cutset networks by structural EM.
 
     .. math:: p(x) = \sum_k a_k \, p(x \mid G_k)

@@ -26,6 +26,8 @@ _MANY_STATES = 32
 _ROWS_PER_STATE = 5
 # Weights of this many rows that add up to one row or less were normalised by mistake.
 _MANY_ROWS = 10
+# The logarithm of the gamma function of more is infinite, or nearly so.
+_MOST_WEIGHT = 1e300
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
@@ -65,6 +67,13 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
         )
     if not weights.any():
         raise DataError("All sample weights are zero: nothing is left to learn from.")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not total <= _MOST_WEIGHT:
+        raise DataError(
+            "the sample weights add up to more than scores in float64 hold "
+            f"({_MOST_WEIGHT:g}): divide them by a constant"
+        )
     n_used = np.count_nonzero(weights)
     if n_used >= _MANY_ROWS and weights.sum() <= 1.0 + 1e-6:
         warnings.warn(

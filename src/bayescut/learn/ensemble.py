@@ -2,6 +2,7 @@
 
 Members are made by several recipes, because none is best everywhere:
 
+* the single *network* of all rows, the first member,
 * *chains*: mixtures whose rows are assigned by draws from their responsibilities and which are
   relearned at every sweep; the last sweeps of many chains are averaged. The structure prior has its
   full strength in some and less in others,
@@ -9,181 +10,60 @@ Members are made by several recipes, because none is best everywhere:
   own (`bayescut.learn.shared`),
 * chains of *trees*: their components are the published networks, cuts over spanning trees without
   a structure prior,
-* *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts.
+* *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts,
+* *continuous* mixtures of trees (`bayescut.learn.continuous`).
 
 Every member leaves rows out (a chain one fold, a bag those not drawn), and the weight of each
-recipe is fitted to the rows its members have not seen. The recipe of the largest weight for every
-turn it has had makes the next members.
+recipe is fitted to the rows its members have not seen (`bayescut.learn.pool`). The single network
+sees all rows; it is judged by what it makes of all folds but one.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayescut._typing import FloatArray, IntArray
+from bayescut._typing import IntArray
 from bayescut.circuit import Circuit
-from bayescut.circuit.build import mixture
-from bayescut.data.table import Table
+from bayescut.learn.clock import Clock, OutOfTime, watched
+from bayescut.learn.continuous import ContinuousLearner, learn_member
+from bayescut.learn.continuous_rows import Rows
+from bayescut.learn.copies import Copies
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.mixture import ComponentLearner, StructuralEM
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.pool import BAG, NETWORK, Members, Pool
 from bayescut.learn.rules import RandomGain
+from bayescut.learn.start import KMeansStart
 
-BAG = "bag"
-# A few weights are fitted: more rows than this would not make them any better.
-_MOST_UNSEEN = 20_000
-# A recipe that looks useless is tried again now and then: its first member may have been poor.
-_LEAST_SHARE = 0.05
-# A recipe of less weight is left out of the circuit.
-_LEAST_WEIGHT = 1e-3
-
-
-@dataclass(frozen=True)
-class StopRule:
-    """When the time is up, and whom to tell of progress."""
-
-    deadline: float
-    advance: Callable[[float], None]
-
-    def __call__(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() >= self.deadline
-
-
-@dataclass
-class Members:
-    """Members made by one recipe, and what they predict for the rows they have not seen.
-
-    Attributes
-    ----------
-    circuits : list of Circuit
-        The members.
-    unseen : float64 array of shape (n,)
-        Logarithm of the summed predictions of the members that have not seen a row.
-    n_unseen : int64 array of shape (n,)
-        Number of such members.
-    n_turns : int
-        How often the recipe was followed.
-    """
-
-    circuits: list[Circuit]
-    unseen: FloatArray
-    n_unseen: IntArray
-    n_turns: int = 0
-
-
-@dataclass
-class Pool:
-    """Members made by all recipes.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of training rows.
-    recipes : dict of Members
-        By the name of the recipe.
-    """
-
-    n_rows: int
-    recipes: dict[str, Members] = field(default_factory=dict)
-
-    @classmethod
-    def empty(cls, n_rows: int, names: Sequence[str]) -> Pool:
-        """A pool without members."""
-        return cls(
-            n_rows,
-            {
-                name: Members([], np.full(n_rows, -np.inf), np.zeros(n_rows, dtype=np.int64))
-                for name in names
-            },
-        )
-
-    @property
-    def n_members(self) -> int:
-        """Number of all members."""
-        return sum(len(members.circuits) for members in self.recipes.values())
-
-    def add(
-        self, recipe: str, member: Circuit, table: Table, left_out: IntArray, n_jobs: int
-    ) -> None:
-        """Take in a member that has not seen the rows ``left_out``."""
-        members = self.recipes[recipe]
-        members.circuits.append(member)
-        if len(left_out):
-            predicted = member.log_likelihood(table.codes[left_out], n_jobs=n_jobs)
-            members.unseen[left_out] = np.logaddexp(members.unseen[left_out], predicted)
-            members.n_unseen[left_out] += 1
-
-    def _unseen_rows(
-        self, sample_weight: FloatArray | None
-    ) -> tuple[list[str], FloatArray, FloatArray]:
-        """Recipes that have members, their predictions of unseen rows, and those rows' weights."""
-        names = [name for name, members in self.recipes.items() if members.circuits]
-        seen_by_none = np.ones(self.n_rows, dtype=bool)
-        for name in names:
-            seen_by_none &= self.recipes[name].n_unseen > 0
-        rows = np.flatnonzero(seen_by_none)
-        if len(rows) > _MOST_UNSEEN:
-            rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_UNSEEN, replace=False))
-        log_p = np.empty((len(names), len(rows)))
-        for line, name in zip(log_p, names, strict=True):
-            members = self.recipes[name]
-            line[:] = members.unseen[rows] - np.log(members.n_unseen[rows])
-        return names, log_p, np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
-
-    def unseen_score(self, shares: dict[str, float], sample_weight: FloatArray | None) -> float:
-        """Mean log-likelihood of rows under members that have not seen them; NaN without any."""
-        names, log_p, weight = self._unseen_rows(sample_weight)
-        if not len(weight):
-            return float("nan")
-        with np.errstate(divide="ignore"):
-            log_share = np.log([shares[name] for name in names])
-        total = np.logaddexp.reduce(log_p + log_share[:, None], axis=0)
-        return float(np.average(total, weights=weight))
-
-    def recipe_weights(self, sample_weight: FloatArray | None) -> dict[str, float]:
-        """Weights of the recipes that maximise the likelihood of unseen rows, by EM."""
-        names, log_p, weight = self._unseen_rows(sample_weight)
-        shares = np.full(len(names), 1.0 / len(names))
-        if len(names) > 1 and weight.sum() > 0:
-            # Relative to the best recipe of a row: EM on numbers that do not underflow.
-            p = np.exp(log_p - log_p.max(axis=0))
-            for _ in range(200):
-                joint = p * shares[:, None]
-                joint /= joint.sum(axis=0)
-                before, shares = shares, np.average(joint, axis=1, weights=weight)
-                if np.abs(shares - before).max() < 1e-5:
-                    break
-        found = dict(zip(names, shares.tolist(), strict=True))
-        return {name: found.get(name, 0.0) for name in self.recipes}
-
-    def turn_number(self, recipe: str) -> int:
-        """Number of a recipe's next turn that no other turn has."""
-        return list(self.recipes).index(recipe) + len(self.recipes) * self.recipes[recipe].n_turns
-
-    def next_recipe(self, names: Sequence[str], sample_weight: FloatArray | None) -> str:
-        """Which of the recipes is to have the next turn."""
-        for name in names:
-            if self.recipes[name].n_turns == 0:
-                return name
-        shares = self.recipe_weights(sample_weight)
-        return max(names, key=lambda k: max(shares[k], _LEAST_SHARE) / self.recipes[k].n_turns)
-
-    def circuit(self, shares: dict[str, float]) -> Circuit:
-        """All members as one mixture, the recipes weighted by their shares."""
-        weights: list[float] = []
-        circuits: list[Circuit] = []
-        for name, share in shares.items():
-            members = self.recipes[name].circuits
-            if share > _LEAST_WEIGHT:
-                weights.extend([share / len(members)] * len(members))
-                circuits.extend(members)
-        return mixture(np.array(weights) / np.sum(weights), circuits)
+CONTINUOUS = "continuous"
+# Bags of one turn. Not the number of threads, on which the result must not depend.
+_BAGS_OF_A_TURN = 4
+# Rows looked at for each cluster a chain starts from. The sweeps forget the start: validation of
+# book after k-means on all rows -32.94, on these -32.88, in a third of the time.
+_ROWS_OF_A_CLUSTER = 50
+# Rows that tell the single network from what is averaged; with fewer, more folds are learned.
+_ENOUGH_ROWS = 2000
+# Rows times columns squared from which a part of the rows says first how long a network takes.
+# All rows took 5.5 times as long as an eighth of them on bbc, 4.5 times on baudio.
+_LARGE_TABLE = 5e8
+_PART_OF_A_LARGE_TABLE = 8
+_TIMES_THE_PART = 5.5
+# A chain has at least so many components, however short the time.
+_FEWEST_COMPONENTS = 2
+# Most points of a continuous member and most cells of their tables, the part of its rows that it
+# holds out, and the part of its time for learning: the points take the rest.
+_POINTS, _FEWEST_POINTS = 2048, 64
+_CELLS = 2**20
+_HELD_OUT = 0.1
+_LEARNING = 0.8
+# Epochs without which learning one is not worth while.
+_FEWEST_EPOCHS = 8
 
 
 @dataclass(frozen=True)
@@ -192,88 +72,352 @@ class EnsembleLearner:
 
     Parameters
     ----------
+    single : NetworkLearner or None
+        Learns the single network.
     chains : dict of ComponentLearner
         Learners of the components of chains, by the name of the recipe.
     bags : NetworkLearner
         Learns bagged networks.
+    continuous : ContinuousLearner or None
+        Learns continuous members.
     n_components : int
         Components of a chain.
     n_burn, n_keep : int
         Sweeps of a chain that are thrown away (times the sweep factor of its learner), and that
         become members.
-    n_folds : int
-        Folds of rows; turn t of a recipe for chains leaves out fold t modulo this.
+    n_chains, n_bags : int
+        Most turns of recipes that leave out folds, and most bags.
     n_jobs : int
         Threads.
     """
 
+    single: NetworkLearner | None
     chains: dict[str, ComponentLearner]
     bags: NetworkLearner
+    continuous: ContinuousLearner | None
     n_components: int
     n_burn: int
     n_keep: int
-    n_folds: int
+    n_chains: int
+    n_bags: int
     n_jobs: int = 1
 
-    def add_chain(
+    @property
+    def recipes(self) -> list[str]:
+        """Names of all recipes, in the order of their first turns."""
+        first = [] if self.single is None else [NETWORK]
+        last = [] if self.continuous is None else [CONTINUOUS]
+        return [*first, *self.chains, BAG, *last]
+
+    def turns(self, pool: Pool, copies: Copies, seed: int, clock: Clock) -> Iterator[str]:
+        """Add members until there are as many as asked for, or the time is up.
+
+        Yields the recipe of each turn. Under a clock every recipe first gets a part of the time
+        that leaves half of it, and no turn is begun that is not expected to end in time; a chain
+        that is broken off has its last circuit for a member if there was no longer one. The first
+        turn ends with a member whatever the clock says.
+
+        Parameters
+        ----------
+        pool : Pool
+            Changed in place.
+        copies : Copies
+            What to learn from.
+        seed : int
+            Seed of everything. What a turn makes depends on nothing but this, its recipe and its
+            number, but for the clock.
+        clock : Clock
+            Says when the time is up.
+        """
+        table, weights = copies.table, copies.table.weights
+        clusters: KMeansStart | None = None
+        folds = copies.folds(seed)
+        sizes = dict.fromkeys(self.chains, self.n_components)
+        while True:
+            recipes = self._open(pool, clock)
+            if not recipes:
+                return
+            recipe = pool.next_recipe(recipes, weights, by_cost=clock.keeps_time)
+            if pool.recipes[recipe].n_turns and self._network_is_due(pool, copies.n_folds, clock):
+                recipe = NETWORK
+            members = pool.recipes[recipe]
+            turn_clock = clock
+            if clock.keeps_time and members.n_turns == 0 and pool.n_members:
+                unjudged = sum(pool.recipes[name].n_turns == 0 for name in recipes)
+                turn_clock = clock.within(clock.left / (2 * unjudged))
+                if recipe == BAG and self._bag_seconds(pool) <= clock.left / 2:
+                    turn_clock = clock  # a bag cannot be made smaller
+            left_out = np.flatnonzero(folds == members.n_turns % copies.n_folds)
+            if len(left_out) == table.n_rows:
+                left_out = left_out[:0]
+            began = time.monotonic()
+            if recipe == NETWORK:
+                self._add_network(pool, copies, left_out, clock)
+            elif recipe == BAG:
+                self._add_bags(pool, copies, seed, turn_clock)
+            elif recipe == CONTINUOUS:
+                self._add_continuous(pool, copies, left_out, seed, turn_clock)
+            else:
+                if clusters is None:
+                    clusters = KMeansStart(table, self.n_components)
+                size = sizes[recipe]
+                fitting = self._add_chain(
+                    pool, recipe, copies, left_out, clusters, size, seed, turn_clock
+                )
+                if size == self.n_components and _FEWEST_COMPONENTS <= fitting < size:
+                    sizes[recipe] = fitting
+                    members.expected = 0.0
+                    continue
+            members.n_turns += 1
+            members.seconds += time.monotonic() - began
+            yield recipe
+            if clock.up() and pool.n_members:
+                return
+
+    # ---------------------------------------------------------------- whose turn it is
+
+    def _open(self, pool: Pool, clock: Clock) -> list[str]:
+        """Recipes that have members left to make, and the time for one."""
+        if self.single is not None:
+            network = pool.recipes[NETWORK]
+            if not network.circuits:
+                return [NETWORK]
+            if clock.keeps_time and not network.n_unseen.any():
+                return []  # nothing could tell that anything is better
+        by_folds = [name for name in pool.recipes if name not in (NETWORK, BAG)]
+        more = sum(pool.recipes[name].n_turns for name in by_folds) < self.n_chains
+        # Those with cheap sweeps first: wide tables may have no time for the others.
+        cheap = [name for name, learner in self.chains.items() if learner.sweep_factor > 1]
+        recipes = list(cheap) if more else []
+        if len(pool.recipes[BAG].circuits) < self.n_bags:
+            recipes.append(BAG)
+        if more:
+            recipes += [name for name in self.chains if name not in cheap]
+            recipes += [] if self.continuous is None else [CONTINUOUS]
+        if not clock.keeps_time or not pool.n_members:
+            return recipes
+        return [name for name in recipes if pool.recipes[name].expected <= clock.left]
+
+    def _network_is_due(self, pool: Pool, n_folds: int, clock: Clock) -> bool:
+        """Whether the single network has to be judged by another fold."""
+        if self.single is None:
+            return False
+        network = pool.recipes[NETWORK]
+        others = [members for name, members in pool.recipes.items() if name != NETWORK]
+        return (
+            network.n_turns < min(max(members.n_turns for members in others), n_folds)
+            and int(np.count_nonzero(network.n_unseen)) < min(_ENOUGH_ROWS, pool.n_rows)
+            and network.expected <= clock.left / 4
+        )
+
+    # ---------------------------------------------------------------- turns
+
+    def _add_network(self, pool: Pool, copies: Copies, left_out: IntArray, clock: Clock) -> None:
+        """Learn the single network of all rows, once, and one that has not seen a fold."""
+        assert self.single is not None
+        table, members = copies.table, pool.recipes[NETWORK]
+        every = np.arange(table.n_rows, dtype=np.int32)
+        if not members.circuits:
+            learner = self.single
+            if clock.keeps_time and table.n_rows * table.n_columns**2 > _LARGE_TABLE:
+                began = time.monotonic()
+                learner.learn(table, every[::_PART_OF_A_LARGE_TABLE].copy())
+                if (time.monotonic() - began) * _TIMES_THE_PART > clock.left:
+                    learner = replace(learner, width=1, candidates=None)  # the smallest member
+            began = time.monotonic()
+            members.circuits.append(freeze_cutset(learner.learn(table, every), table.domains))
+            members.expected = time.monotonic() - began
+            clock.advance(1)
+            if learner is not self.single or members.expected > clock.left / 2:
+                return
+        if len(left_out):
+            inside = np.delete(every, left_out)
+            circuit = freeze_cutset(self.single.learn(table, inside), table.domains)
+            members.judge(circuit, table, left_out, self.n_jobs)
+            clock.advance(0)
+
+    def _add_chain(
         self,
         pool: Pool,
         recipe: str,
-        table: Table,
-        labels: IntArray,
+        copies: Copies,
+        left_out: IntArray,
+        clusters: KMeansStart,
+        size: int,
         seed: int,
-        stop: StopRule,
-    ) -> None:
-        """Run a chain on all folds but one and keep its last sweeps.
+        clock: Clock,
+    ) -> int:
+        """Run a chain of some components on all folds but one and keep its last sweeps.
 
-        A chain whose time is up before it has a sweep to keep is given up, if there are others.
+        Returns the number of components there is time for, which is less than ``size`` where the
+        first ones have shown that not even one sweep would end in time.
         """
-        members = pool.recipes[recipe]
+        table, members = copies.table, pool.recipes[recipe]
+        inside = np.delete(np.arange(table.n_rows), left_out)
         number = pool.turn_number(recipe)
-        turn, members.n_turns = members.n_turns, members.n_turns + 1
-        fold = np.random.default_rng([seed, 7]).permutation(table.n_rows) % self.n_folds
-        out = fold == turn % self.n_folds
-        if out.all() or self.n_folds < 2:
-            out[:] = False
-        left_out = np.flatnonzero(out)
-        inside = np.flatnonzero(~out)
         learner = self.chains[recipe]
         n_burn = self.n_burn * learner.sweep_factor
         n_sweeps = n_burn + self.n_keep
-        em = StructuralEM(
-            learner,
-            table.take(inside),
-            assignment="sampled",
-            n_jobs=self.n_jobs,
-            seed=(seed * 1009 + number) % 2**31,
-        )
-        for sweep, iteration in enumerate(em.run(em.start(labels[inside]))):
-            if sweep >= n_burn:
-                pool.add(recipe, iteration.circuit, table, left_out, self.n_jobs)
-            stop.advance((self.n_burn + self.n_keep) / n_sweeps)
-            done = sweep + 1 >= n_sweeps
-            if done or (stop() and pool.n_members):
-                return
+        began = last = time.monotonic()
+        circuit: Circuit | None = None
+        kept = sweep = 0
+        pace = _Pace(clock, size, self.n_jobs)
+        try:
+            labels = clusters.labels(size, seed + number, most_rows=_ROWS_OF_A_CLUSTER * size)
+            if pool.n_members:
+                clock.check()
+            em = StructuralEM(
+                watched(learner, clock) if pool.n_members else learner,
+                table.take(inside),
+                assignment="sampled",
+                n_jobs=self.n_jobs,
+                seed=(seed * 1009 + number) % 2**31,
+                check=pace.check if clock.keeps_time and pool.n_members else None,
+            )
+            pace.begin()
+            for sweep, iteration in enumerate(em.run(em.start(labels[inside])), start=1):
+                circuit = iteration.circuit
+                pace.known = True
+                if sweep > n_burn:
+                    pool.add(recipe, circuit, table, left_out, self.n_jobs)
+                    kept += 1
+                clock.advance((self.n_burn + self.n_keep) / n_sweeps)
+                now = time.monotonic()
+                if sweep >= n_sweeps or (pool.n_members and clock.left < now - last):
+                    break
+                last = now
+        except OutOfTime:
+            pass
+        if kept == 0 and circuit is not None and sweep >= members.n_sweeps:
+            pool.add(recipe, circuit, table, left_out, self.n_jobs)
+            kept = 1
+        _learn_the_cost(members, max(time.monotonic() - began, pace.expected / 2), kept > 0)
+        if kept and members.n_sweeps == 0:
+            members.n_sweeps = sweep
+        return size if kept else pace.fitting
 
-    def add_bags(self, pool: Pool, table: Table, n_bags: int, seed: int, stop: StopRule) -> None:
+    def _add_bags(self, pool: Pool, copies: Copies, seed: int, clock: Clock) -> None:
         """Learn networks on bootstrap samples."""
         members = pool.recipes[BAG]
-        turn, members.n_turns = members.n_turns, members.n_turns + 1
-        n = table.n_rows
+        turn = members.n_turns
+        n_bags = min(self.n_bags - len(members.circuits), _BAGS_OF_A_TURN)
+        expected = self._bag_seconds(pool)
+        if clock.keeps_time and expected > 0:
+            in_time = int(clock.left / expected) * self.n_jobs
+            n_bags = min(n_bags, max(in_time, 1))
+        may_stop = clock.keeps_time and pool.n_members > 0
 
-        def learn(i: int) -> tuple[Circuit, IntArray] | None:
-            if stop() and pool.n_members:
-                return None
+        def learn(i: int) -> tuple[Circuit, IntArray, float] | None:
+            began = time.monotonic()
             rng = np.random.default_rng([seed, 11, turn, i])
-            rows = np.sort(rng.integers(0, n, n)).astype(np.int32)
+            table, rows, unseen = copies.bag(rng)
             learner = replace(self.bags, candidates=RandomGain(0.2, 3, rng), n_jobs=1)
-            root = learner.learn(table, rows)
-            seen = np.zeros(n, dtype=bool)
-            seen[rows] = True
-            return freeze_cutset(root, table.domains), np.flatnonzero(~seen)
+            try:
+                root = (watched(learner, clock) if may_stop else learner).learn(table, rows)
+            except OutOfTime:
+                return None
+            return freeze_cutset(root, table.domains), unseen, time.monotonic() - began
 
+        slowest, n_made = 0.0, 0
+        began = time.monotonic()
         with ThreadPoolExecutor(self.n_jobs) as executor:
             for found in executor.map(learn, range(n_bags)):
                 if found is not None:
-                    pool.add(BAG, found[0], table, found[1], self.n_jobs)
-                stop.advance(1)
+                    circuit, unseen, seconds = found
+                    pool.add(BAG, circuit, copies.table, unseen, self.n_jobs)
+                    slowest, n_made = max(slowest, seconds), n_made + 1
+                clock.advance(1)
+        _learn_the_cost(members, slowest if n_made else time.monotonic() - began, n_made > 0)
+
+    def _bag_seconds(self, pool: Pool) -> float:
+        """Time that a bag takes in a thread of its own, as far as is known."""
+        if pool.recipes[BAG].expected or self.single is None:
+            return pool.recipes[BAG].expected
+        return pool.recipes[NETWORK].expected * self.n_jobs
+
+    def _add_continuous(
+        self, pool: Pool, copies: Copies, left_out: IntArray, seed: int, clock: Clock
+    ) -> None:
+        """Learn a continuous mixture of all folds but one; part of them says when to stop."""
+        assert self.continuous is not None
+        table, members = copies.table, pool.recipes[CONTINUOUS]
+        n_cells = int((table.sizes**2).sum())
+        if clock.keeps_time and members.expected == 0.0:
+            members.expected = _continuous_seconds(self.continuous, table.n_rows, n_cells)
+            if members.expected > clock.left:
+                return
+            members.expected = 0.0
+        began = time.monotonic()
+        inside = np.delete(np.arange(table.n_rows), left_out)
+        weights = None if table.weights is None else table.weights[inside]
+        number = (seed * 1009 + pool.turn_number(CONTINUOUS)) % 2**31
+        rows = Rows.of(table.codes[inside], weights)
+        train, held = rows.split(_HELD_OUT, np.random.default_rng([number, 9]))
+        deadline = began + _LEARNING * clock.left if clock.keeps_time else math.inf
+        member = learn_member(
+            replace(self.continuous, seed=number),
+            train.codes,
+            table.domains,
+            train.weights,
+            held.codes,
+            held.weights,
+            n_points=int(np.clip(_CELLS // n_cells, _FEWEST_POINTS, _POINTS)),
+            n_jobs=self.n_jobs,
+            deadline=deadline,
+        )
+        pool.add(CONTINUOUS, member, table, left_out, self.n_jobs)
+        clock.advance(self.n_burn + self.n_keep)
+        _learn_the_cost(members, time.monotonic() - began, made=True)
+
+
+class _Pace:
+    """Breaks a sweep off as soon as its first components show that it would not end in time."""
+
+    def __init__(self, clock: Clock, size: int, n_jobs: int) -> None:
+        self.clock, self.size, self.n_jobs = clock, size, n_jobs
+        self.known = False
+        self.n_begun = 0
+        self.expected = 0.0
+        self.fitting = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Take note of the time before the first component."""
+        self.began = time.monotonic()
+
+    def check(self) -> None:
+        """Raise `OutOfTime` if the sweep cannot end in time; called before every component."""
+        self.clock.check()
+        self.n_begun += 1
+        n_done = self.n_begun - self.n_jobs
+        if self.known or n_done < 1:
+            return
+        now = time.monotonic()
+        self.expected = (now - self.began) * self.size / n_done
+        allowed = self.clock.deadline - self.began
+        if self.expected > allowed:
+            # Fewer components have more rows each, and what is gone is gone.
+            self.fitting = int(0.5 * self.size * (self.clock.deadline - now) / self.expected)
+            raise OutOfTime
+
+
+def _continuous_seconds(learner: ContinuousLearner, n_rows: int, n_cells: int) -> float:
+    """Time of the fewest epochs that make a continuous member, by a product of its matrices."""
+    rows = np.ones((learner.batch, n_cells), dtype=np.float32)
+    points = np.ones((n_cells, learner.n_points), dtype=np.float32)
+    rows[:1] @ points  # wakes the threads
+    began = time.monotonic()
+    rows @ points
+    # Forwards, and backwards by points and by cells.
+    step = 3 * (time.monotonic() - began)
+    return _FEWEST_EPOCHS * step * max(min(n_rows, 2**15) / learner.batch, 16)
+
+
+def _learn_the_cost(members: Members, seconds: float, made: bool) -> None:
+    """Take note of the least that a turn takes; one that was broken off would have taken more."""
+    if not made:
+        members.expected = max(members.expected, 2 * seconds)
+    elif members.expected == 0.0 or members.n_sweeps == 0:
+        members.expected = max(members.expected, seconds)
+    else:
+        members.expected = min(members.expected, seconds)

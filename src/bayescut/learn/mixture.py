@@ -19,6 +19,8 @@ from bayescut.learn.settled import Settled
 # A row whose responsibility is below this is left out of a component's rows. All rows together
 # lose at most this part of their weight to every component; seen on jester: 5e-6 of it.
 DROP = 1e-4
+# Copies of a row up to which each is drawn; of more, the expected part is taken.
+_MOST_COPIES = 2.0**40
 
 
 class ComponentLearner(Protocol):
@@ -97,6 +99,8 @@ class StructuralEM:
     seed : int
         Seed of the sampled assignments, and of what the components share. The draws of step t
         depend on (seed, t) alone, so that a run can be resumed.
+    check : callable, optional
+        Called before every component is learned; raises an exception to break the run off.
     """
 
     def __init__(
@@ -107,7 +111,9 @@ class StructuralEM:
         assignment: Literal["soft", "sampled"] = "soft",
         n_jobs: int = 1,
         seed: int = 0,
+        check: Callable[[], None] | None = None,
     ) -> None:
+        self.check = check
         self.learner = learner.for_components(table, seed)
         self.table = table
         self.assignment = assignment
@@ -138,11 +144,15 @@ class StructuralEM:
         while True:
             shares, log_likelihood = responsibilities(circuit, self.table.codes, self.n_jobs)
             yield Iteration(circuit, float(np.average(log_likelihood, weights=weights)), dropped)
+            parts: list[FloatArray | None]
             if self.assignment == "sampled":
                 rng = np.random.default_rng([self.seed, step])
-                rows = _whole_rows(shares, rng)
-                mass = np.array([weights[r].sum() for r in rows])
-                parts = [self.table.weights] * len(rows)
+                if self.table.weights is None:
+                    rows = _whole_rows(shares, rng)
+                    mass = np.array([float(len(r)) for r in rows])
+                    parts = [None] * len(rows)
+                else:
+                    rows, parts, mass = _drawn_copies(shares, weights, rng)
             else:
                 rows, parts, mass, dropped = _fractions_of_rows(shares, weights)
             # A component with less than a row to its name has nothing to learn from.
@@ -157,6 +167,8 @@ class StructuralEM:
         """Learn the components side by side, the largest first so that no core is left idle."""
 
         def learn(k: int) -> Circuit:
+            if self.check is not None:
+                self.check()
             root = self.learner.learn(self.table.with_weights(weights[k]), rows[k])
             return freeze_cutset(root, self.table.domains)
 
@@ -171,6 +183,28 @@ def _whole_rows(shares: FloatArray, rng: np.random.Generator) -> list[IntArray]:
     chosen = (np.cumsum(shares, axis=1) < u[:, None]).sum(axis=1)
     chosen = np.minimum(chosen, shares.shape[1] - 1)
     return [np.flatnonzero(chosen == k).astype(np.int32) for k in range(shares.shape[1])]
+
+
+def _drawn_copies(
+    shares: FloatArray, weights: FloatArray, rng: np.random.Generator
+) -> tuple[list[IntArray], list[FloatArray | None], FloatArray]:
+    """Draw a component for every copy of every row; return rows and weights of each component.
+
+    What a weight has beyond whole copies is one copy more, of that weight. Of very many copies
+    every component gets its expected part.
+    """
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    many = weights > _MOST_COPIES
+    copies = np.where(many, 0.0, np.floor(weights))
+    drawn = rng.multinomial(copies.astype(np.int64), shares).astype(np.float64)
+    rest = np.where(many, 0.0, weights - copies)
+    chosen = (np.cumsum(shares, axis=1) < rng.random(len(shares))[:, None]).sum(axis=1)
+    np.minimum(chosen, shares.shape[1] - 1, out=chosen)
+    drawn[np.arange(len(drawn)), chosen] += rest
+    drawn[many] = shares[many] * weights[many, None]
+    rows = [np.flatnonzero(part > 0).astype(np.int32) for part in drawn.T]
+    parts: list[FloatArray | None] = [np.ascontiguousarray(part) for part in drawn.T]
+    return rows, parts, drawn.sum(axis=0)
 
 
 def _fractions_of_rows(

@@ -19,6 +19,7 @@ import numpy as np
 from bayescut._typing import IntArray
 from bayescut.counts.families import count_families
 from bayescut.data.table import Table
+from bayescut.learn.copies import draw_rows
 from bayescut.learn.junction import JunctionLeaves
 from bayescut.learn.leaves import LeafFit
 from bayescut.learn.settled import Settled
@@ -57,15 +58,13 @@ class SharedLearner:
 
     def for_components(self, table: Table, seed: int = 0) -> SharedLearner:
         """Learn the structure that components share from a bootstrap sample of a table."""
-        rows = table.weighty()
-        drawn = np.random.default_rng([seed, 13]).integers(0, len(rows), len(rows))
-        sample = rows[np.sort(drawn)]
+        drawn, sample = draw_rows(table, np.random.default_rng([seed, 13]))
         leaves = JunctionLeaves(
-            self.score, self.prior, self.width, len(sample), table.total_weight(sample)
+            self.score, self.prior, self.width, len(sample), drawn.total_weight(sample)
         )
         every = np.arange(table.n_columns)
-        fit = leaves.fit(table, sample, every, self.score.root_ess, len(every))
-        return replace(self, structure=_counted(fit, table, rows))
+        fit = leaves.fit(drawn, sample, every, self.score.root_ess, len(every))
+        return replace(self, structure=_counted(fit, table, table.weighty()))
 
     def learn(
         self,
@@ -80,7 +79,7 @@ class SharedLearner:
         rows = table.weighty(rows)
         fit = _counted(every, table, rows)
         others = np.zeros_like(fit.counts)
-        if self.shrink and fit.n_rows < every.n_rows:
+        if self.shrink and fit.weight < every.weight:
             others = rows_left(every.counts, fit.counts)
         if advance is not None:
             advance(len(rows))

@@ -1,0 +1,207 @@
+"""Fewer parameters for a mixture: components are dropped where that loses least on some rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, SUM
+from bayescut.circuit.inputs import INPUTS
+
+# Steps of EM for the weights of what is left, after every round of drops. Few, so that many weights
+# do not learn few rows by heart.
+_N_STEPS = 3
+# Part of the parameters beyond the limit that one round drops: losses are those of single drops.
+_ROUND = 0.5
+# Rows times components that are looked at, at most (256 MiB).
+_MOST_CELLS = 2**25
+_MOST_ROWS, _LEAST_ROWS = 8192, 256
+
+
+def compress(
+    circuit: Circuit,
+    max_parameters: int,
+    codes: CodeArray,
+    sample_weight: FloatArray | None = None,
+    *,
+    n_jobs: int = 1,
+) -> Circuit:
+    r"""Drop components of a mixture until it has at most so many parameters.
+
+    Without component k, whose weight is :math:`w_k` and whose responsibility for a row
+    :math:`r_k(x)`, the row loses :math:`\ln (1 - w_k) - \ln (1 - r_k(x))`. In rounds, the
+    components that lose least for their parameters go, and the weights of the others are fitted to
+    the rows by EM.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        A sum over components, or a single one.
+    max_parameters : int
+        Most parameters.
+    codes : array of shape (n, m)
+        Rows that count.
+    sample_weight : float64 array of shape (n,), optional
+        Their weights.
+    n_jobs : int
+        Threads.
+
+    Raises
+    ------
+    ValueError
+        If no component is small enough.
+    """
+    if circuit.n_parameters <= max_parameters:
+        return circuit
+    begin = int(circuit.child_ptr[-2])
+    sizes = component_parameters(circuit)
+    # Alone, a component needs no weight; with others, there is a weight for all but one.
+    if circuit.kind[-1] != SUM or sizes.min() > max_parameters:
+        raise ValueError(
+            f"max_parameters must be at least {sizes.min()}, the size of the smallest component, "
+            f"got {max_parameters}"
+        )
+    weights = np.exp(circuit.log_weight[begin:])
+    rows, row_weights = _some_rows(codes, sample_weight, len(sizes))
+    shares, log_likelihood = circuit.responsibilities(rows, n_jobs=n_jobs)
+    possible = log_likelihood > -np.inf
+    if not (row_weights[possible] > 0).any():
+        raise ValueError("the rows to compress by are impossible to the model, or have no weight")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.where(weights > 0, shares[possible] / weights, 0.0)
+    row_weights = row_weights[possible] / row_weights[possible].sum()
+    alive = np.flatnonzero((weights > 0) & (sizes <= max_parameters))
+    if not (odds[:, alive] @ weights[alive] > 0).all():
+        alive = np.flatnonzero(weights > 0)  # large components may be all that some rows have
+    while True:
+        w = _fit_weights(odds[:, alive], weights[alive], row_weights)
+        weights[alive] = w
+        excess = int((sizes[alive] + 1).sum()) - 1 - max_parameters
+        if excess <= 0:
+            break
+        loss = _losses(odds[:, alive], w, row_weights)
+        order = np.argsort(loss / (sizes[alive] + 1), kind="stable")
+        freed = np.cumsum(sizes[alive][order] + 1)
+        n_gone = 1 + int(np.searchsorted(freed, _ROUND * excess))
+        gone = order[: min(n_gone, len(alive) - 1)]
+        if len(gone) == 0:
+            alive = np.array([int(np.argmin(sizes))])
+            weights[alive] = 1.0
+            break
+        alive = np.delete(alive, gone)
+    return keep_components(circuit, alive, weights[alive])
+
+
+def component_parameters(circuit: Circuit) -> IntArray:
+    """Numbers of parameters of the components; what several share counts for none of them."""
+    own = np.zeros(circuit.n_nodes, dtype=np.int64)
+    edges = np.diff(circuit.child_ptr)
+    branching = (circuit.kind == SUM) | (circuit.kind == DECISION)
+    own[branching] = edges[branching] - 1
+    families = np.diff(circuit.fam_table_ptr) // circuit.fam_states * (circuit.fam_states - 1)
+    owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.fam_ptr))
+    own += np.bincount(owner, families, minlength=circuit.n_nodes).astype(np.int64)
+    single = circuit.kind == CATEGORICAL
+    own[single] = np.diff(circuit.param_ptr)[single] - 1
+    for kind in INPUTS.values():
+        if kind.kind not in (CATEGORICAL, JUNCTION):
+            for leaf in np.flatnonzero(circuit.kind == kind.kind).tolist():
+                own[leaf] = kind.n_parameters(circuit, np.array([leaf]))
+    if circuit.kind[-1] != SUM:
+        return np.array([own.sum()])
+    roots = circuit.child[circuit.child_ptr[-2] :]
+    component = np.full(circuit.n_nodes, -1)
+    component[roots] = np.arange(len(roots))
+    for node in range(circuit.n_nodes - 2, -1, -1):
+        below = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+        taken = (component[below] != -1) & (component[below] != component[node])
+        component[below] = np.where(taken, -2, component[node])
+    mine = component >= 0
+    return np.bincount(component[mine], own[mine], minlength=len(roots)).astype(np.int64)
+
+
+def keep_components(circuit: Circuit, kept: IntArray, weights: FloatArray) -> Circuit:
+    """Return the mixture of some components of a mixture, in their order, with other weights."""
+    roots = circuit.child[circuit.child_ptr[-2] :][kept]
+    reached = np.zeros(circuit.n_nodes, dtype=bool)
+    reached[roots] = True
+    for node in range(circuit.n_nodes - 2, -1, -1):
+        if reached[node]:
+            reached[circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]] = True
+    nodes = np.flatnonzero(reached)
+    alone = len(kept) == 1
+    place = np.full(circuit.n_nodes, -1, dtype=np.int64)
+    place[nodes] = np.arange(len(nodes))
+    old = dict(circuit.arrays())
+    edges, child_ptr = _segments(circuit.child_ptr, nodes)
+    states, branch_ptr = _segments(circuit.branch_ptr, edges)
+    params, param_ptr = _segments(circuit.param_ptr, nodes)
+    families, fam_ptr = _segments(circuit.fam_ptr, nodes)
+    parents, fam_parent_ptr = _segments(circuit.fam_parent_ptr, families)
+    cells, fam_table_ptr = _segments(circuit.fam_table_ptr, families)
+    family_place = np.full(len(circuit.fam_var) + 1, -1, dtype=np.int64)
+    family_place[families] = np.arange(len(families))  # the last entry is for "no host"
+    new: dict[str, Any] = {name: old[name][nodes] for name in ("kind", "var", "state", "view")}
+    new |= {"child": place[circuit.child[edges]], "log_weight": circuit.log_weight[edges]}
+    new |= {"branch_state": circuit.branch_state[states], "param": circuit.param[params]}
+    new |= {name: old[name][families] for name in ("fam_var", "fam_view")}
+    new["fam_host"] = family_place[circuit.fam_host[families]]
+    new |= {name: old[name][parents] for name in ("fam_parent", "fam_parent_view")}
+    new["fam_table"] = circuit.fam_table[cells]
+    new |= {name: old[name] for name in ("view_ptr", "view_local", "view_share")}
+    if not alone:
+        n = len(kept)
+        last = {"kind": [SUM], "var": [-1], "state": [-1], "view": [-1], "child": place[roots]}
+        last["log_weight"] = np.log(weights / weights.sum())
+        for name, value in last.items():
+            new[name] = np.concatenate([new[name], value])
+        child_ptr = np.append(child_ptr, child_ptr[-1] + n)
+        branch_ptr = np.append(branch_ptr, np.full(n, branch_ptr[-1]))
+        param_ptr, fam_ptr = np.append(param_ptr, param_ptr[-1]), np.append(fam_ptr, fam_ptr[-1])
+    new |= {"child_ptr": child_ptr, "branch_ptr": branch_ptr, "param_ptr": param_ptr}
+    new |= {"fam_ptr": fam_ptr, "fam_parent_ptr": fam_parent_ptr, "fam_table_ptr": fam_table_ptr}
+    typed = {name: np.asarray(new[name]).astype(array.dtype) for name, array in old.items()}
+    return Circuit(domains=circuit.domains, **typed)
+
+
+def _segments(ptr: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    """Positions of what belongs to the chosen, and where each of them begins among these."""
+    lengths = np.diff(ptr)[chosen]
+    begin = np.concatenate([[0], np.cumsum(lengths)])
+    return np.arange(begin[-1]) + np.repeat(ptr[chosen] - begin[:-1], lengths), begin
+
+
+def _some_rows(
+    codes: CodeArray, sample_weight: FloatArray | None, n_components: int
+) -> tuple[CodeArray, FloatArray]:
+    """Rows enough to tell components apart, drawn if there are more."""
+    weights = np.ones(len(codes)) if sample_weight is None else sample_weight
+    most = int(np.clip(_MOST_CELLS // n_components, _LEAST_ROWS, _MOST_ROWS))
+    if len(codes) <= most:
+        return codes, weights
+    rows = np.sort(np.random.default_rng(0).choice(len(codes), most, replace=False))
+    return np.ascontiguousarray(codes[rows]), weights[rows]
+
+
+def _fit_weights(odds: FloatArray, weights: FloatArray, row_weights: FloatArray) -> FloatArray:
+    """Weights of components after some steps of EM; ``odds`` are their probabilities of rows."""
+    weights = weights / weights.sum()
+    for _ in range(_N_STEPS):
+        total = odds @ weights
+        inside = total > 0
+        weights = weights * ((row_weights[inside] / total[inside]) @ odds[inside])
+        weights = weights / weights.sum()
+    return weights
+
+
+def _losses(odds: FloatArray, weights: FloatArray, row_weights: FloatArray) -> FloatArray:
+    """Mean log-likelihood that is lost without each component."""
+    total = odds @ weights
+    inside = total > 0
+    shares = np.minimum(odds[inside] * weights / total[inside, None], 1.0 - 1e-15)
+    without = np.log1p(-np.minimum(weights, 1.0 - 1e-15))
+    found: FloatArray = without - row_weights[inside] @ np.log1p(-shares)
+    return found

@@ -1,0 +1,114 @@
+"""Rows as they are drawn and left out: a weight of k is a row given k times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescut._typing import FloatArray, IntArray
+from bayescut.data.table import Table
+
+# Whole weights become repeated rows up to this many rows, or this many times the distinct ones:
+# counts of rows that count once are popcounts, several times as fast as sums of weights.
+_MOST_ROWS = 2**20
+_MOST_COPIES = 4
+# A draw of more rows than this hardly differs from its expectation.
+_MOST_DRAWS = 2**40
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """A table whose rows are drawn and left out one by one, and which of them are equal.
+
+    It depends on the distinct rows and their total weights alone: neither the order of the rows nor
+    whether one is given twice or weighs 2 makes a difference to what is learned.
+
+    Attributes
+    ----------
+    table : Table
+        Equal rows one after the other. Whole weights of moderate size are repeated rows; a row of
+        another weight is one row, or ``n_folds`` equal parts of it if it weighs as much.
+    group : int64 array of shape (n,)
+        Number of the distinct row that each is a copy of.
+    together : bool array of shape (n,)
+        Whether all copies of a row are left out together: those given less than ``n_folds`` times.
+        Rows given more often are in every fold, as they will be among rows still to come.
+    n_folds : int
+        Folds of rows.
+    """
+
+    table: Table
+    group: IntArray
+    together: NDArray[np.bool_]
+    n_folds: int
+
+    @classmethod
+    def of(cls, table: Table, n_folds: int) -> Copies:
+        """Collect the equal rows of a complete table."""
+        used = table.weighty()
+        codes = np.ascontiguousarray(table.codes[used])
+        keys = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
+        _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        weights = None if table.weights is None else table.weights[used]
+        total = np.bincount(place.ravel(), weights, minlength=len(first)).astype(np.float64)
+        few = total.sum() <= max(_MOST_COPIES * len(first), _MOST_ROWS)
+        if few and bool(np.all(total == np.floor(total))):
+            copies, parts = total.astype(np.int64), None
+        else:
+            copies = np.where(total >= n_folds, n_folds, 1)
+            parts = np.repeat(total / copies, copies)
+        group = np.repeat(np.arange(len(first)), copies)
+        rows = Table(np.ascontiguousarray(codes[first][group]), table.domains, parts)
+        return cls(rows, group, (total < n_folds)[group], n_folds)
+
+    def folds(self, seed: int) -> IntArray:
+        """Fold of every row."""
+        rng = np.random.default_rng([seed, 7])
+        n_groups = int(self.group[-1]) + 1
+        begin = np.searchsorted(self.group, np.arange(n_groups))
+        nth = np.arange(len(self.group)) - begin[self.group]
+        nth[self.together] = 0
+        found: IntArray = (rng.permutation(n_groups)[self.group] + nth) % self.n_folds
+        return found
+
+    def bag(self, rng: np.random.Generator) -> tuple[Table, IntArray, IntArray]:
+        """Draw what is left out together as often as there is of it, with replacement.
+
+        If copies were drawn one by one, hardly any of a row given some times would be left out, and
+        rows given once or very often would be all that bags are judged by.
+
+        Returns
+        -------
+        table, rows, unseen
+            The table with the weights of the draws, its rows that were drawn (again and again if
+            there are no weights), and those that were not.
+        """
+        begins = np.diff(self.group, prepend=-1) > 0
+        unit = np.cumsum(begins | ~self.together) - 1
+        n_units = int(unit[-1]) + 1
+        times = np.bincount(rng.integers(0, n_units, n_units), minlength=n_units)[unit]
+        every = np.arange(self.table.n_rows, dtype=np.int32)
+        unseen = np.flatnonzero(times == 0)
+        if self.table.weights is None:
+            return self.table, np.repeat(every, times), unseen
+        return self.table.with_weights(self.table.weights * times), every[times > 0], unseen
+
+
+def draw_rows(table: Table, rng: np.random.Generator) -> tuple[Table, IntArray]:
+    """Draw as many rows as the weights add up to, with replacement.
+
+    Returns the table with the weights of the draws, and its rows that were drawn (again and again
+    if there are no weights).
+    """
+    rows = table.weighty()
+    if table.weights is None:
+        return table, rows[np.sort(rng.integers(0, len(rows), len(rows)))]
+    weights = table.weights[rows]
+    total = float(weights.sum())
+    size = int(np.clip(np.rint(total), 1, _MOST_DRAWS))
+    times = rng.multinomial(size, weights / total)
+    drawn: FloatArray = np.zeros(table.n_rows)
+    drawn[rows] = times * (total / size)
+    return table.with_weights(drawn), rows[times > 0]
