@@ -32,7 +32,7 @@ from bayescut.estimators._validation import (
 )
 from bayescut.exceptions import DataError
 from bayescut.learn.conditional import ConditionalLearner, Member
-from bayescut.learn.ensemble import Pool
+from bayescut.learn.pool import Pool
 
 # Recipes of less weight are left out of predictions.
 _LEAST_WEIGHT = 0.01
@@ -105,7 +105,7 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
                 table, self.n_members, draw_seed(self.random_state), deadline, advance
             )
         shares = pool.recipe_weights(weights)
-        self.oob_score_ = pool.unseen_score(shares, weights)
+        self.oob_score_ = pool.unseen_score(weights)
         self.recipe_weights_ = shares
         self.n_members_ = {name: len(made.circuits) for name, made in pool.recipes.items()}
         kept = {name: share for name, share in shares.items() if share >= _LEAST_WEIGHT}

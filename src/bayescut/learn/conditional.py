@@ -24,9 +24,9 @@ from bayescut.circuit.refine import refine
 from bayescut.data.cells import halvings
 from bayescut.data.domains import Domains, code_dtype, missing_code
 from bayescut.data.table import Table
-from bayescut.learn.ensemble import Pool
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.pool import Pool
 from bayescut.learn.rules import TopGain
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
