@@ -149,7 +149,7 @@ def test_branches_are_counted_as_if_from_their_rows(weighted):
     found = split_pairs(table, rows, pairs, 3, groups)
     for group, branch in zip(groups, found, strict=True):
         inside = rows[np.isin(codes[rows, 3], group)]
-        few = layout.take({3: group})[0]
+        few = layout.take_states(3, group)[0]
         expected = count_pairs(codes, few, inside, table.weights)
         assert branch.n == pytest.approx(expected.n)
         np.testing.assert_allclose(branch.counts, expected.counts, atol=1e-9)

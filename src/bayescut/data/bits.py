@@ -93,34 +93,28 @@ class BitLayout(NamedTuple):
         lost = np.flatnonzero(sizes[self.columns] != self.sizes)
         return {int(self.columns[j]): self.states(j) for j in lost.tolist()} if len(lost) else None
 
-    def take(self, kept: Mapping[int, IntArray] | IntArray) -> tuple[BitLayout, IntArray]:
-        """Lay out some of the columns, or some of their states; return the bits that stay, too.
+    def take(self, active: IntArray) -> tuple[BitLayout, IntArray]:
+        """Lay out the columns at some positions; return their bits in this layout, too."""
+        bits = [np.arange(self.ptr[j], self.ptr[j + 1]) for j in active.tolist()]
+        kept = np.concatenate([np.empty(0, dtype=np.int64), *bits])
+        layout = _layout(
+            self.columns[active], self.sizes[active], self.bit_state[kept], self.first[active]
+        )
+        return layout, kept
 
-        Parameters
-        ----------
-        kept : int array, or mapping from int to int array
-            Positions of columns; or, for columns that lose states, which of their states stay, as
-            ascending positions in `states`. A column of one state is settled and goes.
+    def take_states(self, j: int, local: IntArray) -> tuple[BitLayout, IntArray]:
+        """Lay out the same columns, but only some states of one; return the bits that stay, too.
+
+        ``local`` are ascending positions in ``states(j)``. A column of one state is settled: it
+        goes.
         """
-        if isinstance(kept, Mapping):
-            few = {j: local for j, local in kept.items()}
-            stay = [j for j in range(len(self.columns)) if j not in few or len(few[j]) > 1]
-        else:
-            few, stay = {}, np.asarray(kept).tolist()
-        restricted: dict[int, IntArray] = {}
-        bits: list[IntArray] = []
-        for j in stay:
-            here = self.states(j)
-            if j in few:
-                bits.append(self.ptr[j] + few[j][1:] - 1)
-                here = here[few[j]]
-            else:
-                bits.append(np.arange(self.ptr[j], self.ptr[j + 1]))
-            restricted[int(self.columns[j])] = here
-        columns = self.columns[stay]
-        sizes = np.array([len(restricted[c]) for c in columns.tolist()], dtype=np.int64)
-        layout = bit_layout(columns, sizes, restricted)
-        return layout, np.concatenate([np.empty(0, dtype=np.int64), *bits])
+        lo, hi = self.ptr[j], self.ptr[j + 1]
+        bits = np.concatenate([np.arange(lo), lo + local[1:] - 1, np.arange(hi, self.n_bits)])
+        columns, sizes, first = self.columns, self.sizes.copy(), self.first.copy()
+        sizes[j], first[j] = len(local), self.states(j)[local[0]]
+        if len(local) == 1:
+            columns, sizes, first = (np.delete(array, j) for array in (columns, sizes, first))
+        return _layout(columns, sizes, self.bit_state[bits], first), bits
 
     def bit_of_code(self) -> tuple[IntArray, IntArray]:
         """Where the bits of codes are listed: of code x of column j at ``start[j] + x``, or -1."""
@@ -143,16 +137,23 @@ def bit_layout(
     # Copies: a read-only array is another type to numba, for which kernels are compiled again.
     columns = np.array(columns, dtype=np.int64)
     sizes = np.array(sizes, dtype=np.int64)
-    ptr = np.zeros(len(columns) + 1, dtype=np.int64)
-    np.cumsum(sizes - 1, out=ptr[1:])
-    bit_column = np.repeat(columns, sizes - 1)
-    bit_state = np.arange(len(bit_column), dtype=np.int64) - np.repeat(ptr[:-1], sizes - 1) + 1
+    n_bits = sizes - 1
+    end = np.cumsum(n_bits)
+    bit_state = np.arange(n_bits.sum(), dtype=np.int64) - np.repeat(end - n_bits, n_bits) + 1
     first = np.zeros(len(columns), dtype=np.int64)
     if states:
         for j, column in enumerate(columns.tolist()):
             if column in states:
                 first[j] = states[column][0]
-                bit_state[ptr[j] : ptr[j + 1]] = states[column][1:]
+                bit_state[end[j] - n_bits[j] : end[j]] = states[column][1:]
+    return _layout(columns, sizes, bit_state, first)
+
+
+def _layout(columns: IntArray, sizes: IntArray, bit_state: IntArray, first: IntArray) -> BitLayout:
+    """What follows from columns, their numbers of states, and the states of their bits."""
+    ptr = np.zeros(len(columns) + 1, dtype=np.int64)
+    np.cumsum(sizes - 1, out=ptr[1:])
+    bit_column = np.repeat(columns, sizes - 1)
     binary = bool(np.all(sizes == 2))
     adjacent = binary and bool(np.all(np.diff(columns) == 1))
     adjacent = adjacent and not first.any() and bool(np.all(bit_state == 1))

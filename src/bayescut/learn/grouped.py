@@ -179,7 +179,7 @@ def split_pairs(
     size = np.bincount(where, minlength=len(groups))
     largest = int(size.argmax())
     lo = int(layout.ptr[j])
-    layouts = [layout.take({j: group}) for group in groups]
+    layouts = [layout.take_states(j, group) for group in groups]
     small, bits = layouts[largest]
     rest = pairs.counts[np.ix_(bits, bits)]
     n_rest = pairs.n
