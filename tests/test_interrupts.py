@@ -213,6 +213,9 @@ def test_commands_stop_quietly(tables: Path, arguments: list[str], seconds: floa
     code, err = stop_after(seconds, arguments, tables)
     if arguments[0] == "impute" and code == 0:  # it was done before
         return
+    if arguments[0] == "impute" and seconds > 2 and not err.strip():
+        assert code in (130, -2)  # done, and Python was about to leave
+        return
     assert err.strip() == "bayescut: stopped"
     assert code == 130
     assert {path.name: path.stat().st_mtime_ns for path in tables.iterdir()} == before

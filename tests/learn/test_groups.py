@@ -177,7 +177,7 @@ def test_the_score_is_the_marginal_likelihood_of_the_frozen_circuit(products, we
     circuit = freeze_cutset(root, table.domains)
     grouped = [node for node in root.walk() if node.branches is not None]
     assert any(len(branch) > 1 for node in grouped for branch in node.branches)
-    exact = bayes_score(circuit, codes, ess=1.0, spread=divide, sample_weight=table.weights)
+    exact = bayes_score(circuit, codes, ess=1.0, divide=divide, sample_weight=table.weights)
     assert root.total_score() == pytest.approx(exact, rel=1e-9)
 
 
@@ -194,7 +194,7 @@ def test_networks_with_wide_leaves_have_that_score_too(shrink):
     codes = rows_with_groups(2, 900)
     root, circuit = network(codes, SIZES, shrink=shrink, merge=True)
     assert root.n_cuts > 0
-    assert root.total_score() == pytest.approx(bayes_score(circuit, codes, spread=False), rel=1e-9)
+    assert root.total_score() == pytest.approx(bayes_score(circuit, codes, divide=False), rel=1e-9)
 
 
 def test_all_states_together_have_probability_one_and_queries_agree():
@@ -317,7 +317,7 @@ def test_parents_in_groups_are_frozen_and_scored_exactly(shrink, width):
     root, circuit = network(codes, sizes, **settings, shrink=shrink, merge=True)
     assert root.leaf.groups is not None
     assert any(group is not None for group in root.leaf.groups)
-    assert root.total_score() == pytest.approx(bayes_score(circuit, codes, spread=False), rel=1e-9)
+    assert root.total_score() == pytest.approx(bayes_score(circuit, codes, divide=False), rel=1e-9)
     plain, _ = network(codes, sizes, **settings)
     assert root.total_score() > plain.total_score()
     every = np.array(list(itertools.product(*map(range, sizes))), dtype=np.uint8)

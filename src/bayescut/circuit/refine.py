@@ -55,52 +55,70 @@ def refine(
     >>> np.exp(fine.log_likelihood([[0], [1], [2]])).round(3)
     array([0.4, 0.3, 0.3])
     """
-    same = [bool(np.array_equal(view, np.arange(len(view)))) for view in views]
-    seen = [
-        None if same[j] else build.View(np.asarray(view).tolist(), np.asarray(share).tolist())
-        for j, (view, share) in enumerate(zip(views, shares, strict=True))
-    ]
+    finer = _Finer(circuit, views, shares)
     nodes: list[build.Node] = []
     for i in range(circuit.n_nodes):
         kind, var = int(circuit.kind[i]), int(circuit.var[i])
         begin, end = int(circuit.child_ptr[i]), int(circuit.child_ptr[i + 1])
         children = tuple(nodes[c] for c in circuit.child[begin:end].tolist())
         log_weight = circuit.log_weight[begin:end]
-        if kind == CATEGORICAL and circuit.view[i] < 0:
+        if kind == CATEGORICAL:
             param = circuit.param[circuit.param_ptr[i] : circuit.param_ptr[i + 1]]
-            nodes.append(build.Node(kind, var=var, param=param, view=seen[var]))
+            view = finer.view(var, int(circuit.view[i]))
+            nodes.append(build.Node(kind, var=var, param=param, view=view))
         elif kind == JUNCTION:
-            nodes.append(build.Node(kind, families=_families(circuit, i, seen)))
+            nodes.append(build.Node(kind, families=_families(circuit, i, finer)))
         elif kind in (SUM, PRODUCT):
             nodes.append(build.Node(kind, children=children, log_weight=log_weight))
-        elif kind == DECISION and _is_plain(circuit, begin, end):
-            nodes.append(_decision(var, children, log_weight, views[var], shares[var]))
+        elif kind == DECISION:
+            sets = [
+                circuit.branch_state[circuit.branch_ptr[e] : circuit.branch_ptr[e + 1]]
+                for e in range(begin, end)
+            ]
+            nodes.append(_decision(var, children, log_weight, sets, views[var], shares[var]))
         else:
-            raise CircuitError(f"Node {i} sees a column through a view of its own already.")
+            raise CircuitError(f"Node {i} is of a kind that has no finer form.")
     return build.circuit(nodes[-1], domains)
 
 
-def _is_plain(circuit: Circuit, begin: int, end: int) -> bool:
-    """Whether the branches of a decision are the states, one by one."""
-    states = circuit.branch_state[circuit.branch_ptr[begin] : circuit.branch_ptr[end]]
-    return bool(np.array_equal(states, np.arange(end - begin)))
+class _Finer:
+    """Views of coarse states as views of finer ones."""
+
+    def __init__(
+        self, circuit: Circuit, views: Sequence[IntArray], shares: Sequence[FloatArray]
+    ) -> None:
+        self.circuit, self.views, self.shares = circuit, views, shares
+        self.known: dict[tuple[int, int], build.View | None] = {}
+
+    def view(self, var: int, coarse: int) -> build.View | None:
+        """How finer states look through a view of the coarse ones (-1: all of these)."""
+        key = var, coarse
+        if key not in self.known:
+            local = np.asarray(self.views[var])
+            share = np.asarray(self.shares[var], dtype=np.float64)
+            if coarse >= 0:
+                begin, end = self.circuit.view_ptr[coarse], self.circuit.view_ptr[coarse + 1]
+                share = share * np.exp(self.circuit.view_share[begin:end])[local]
+                local = self.circuit.view_local[begin:end][local]
+            same = bool(np.array_equal(local, np.arange(len(local))))
+            self.known[key] = None if same else build.View(local.tolist(), share.tolist())
+        return self.known[key]
 
 
-def _families(
-    circuit: Circuit, node: int, seen: Sequence[build.View | None]
-) -> tuple[build.Family, ...]:
-    sizes = circuit.domains.n_states
+def _families(circuit: Circuit, node: int, finer: _Finer) -> tuple[build.Family, ...]:
     made = []
     for f in range(int(circuit.fam_ptr[node]), int(circuit.fam_ptr[node + 1])):
         var = int(circuit.fam_var[f])
         among = slice(circuit.fam_parent_ptr[f], circuit.fam_parent_ptr[f + 1])
         parents = tuple(circuit.fam_parent[among].tolist())
-        if circuit.fam_view[f] >= 0 or np.any(circuit.fam_parent_view[among] >= 0):
-            raise CircuitError(f"Node {node} sees a column through a view of its own already.")
         table = circuit.fam_table[circuit.fam_table_ptr[f] : circuit.fam_table_ptr[f + 1]]
-        shape = [int(sizes[p]) for p in (*parents, var)]
-        views = tuple(seen[p] for p in parents)
-        made.append(build.Family(var, parents, table.reshape(shape), seen[var], views))
+        shape = [*circuit.fam_parent_states[among].tolist(), int(circuit.fam_states[f])]
+        views = tuple(
+            finer.view(p, int(u))
+            for p, u in zip(parents, circuit.fam_parent_view[among], strict=True)
+        )
+        own = finer.view(var, int(circuit.fam_view[f]))
+        made.append(build.Family(var, parents, table.reshape(shape), own, views))
     return tuple(made)
 
 
@@ -108,18 +126,19 @@ def _decision(
     var: int,
     children: tuple[build.Node, ...],
     log_weight: FloatArray,
+    branches: Sequence[IntArray],
     view: IntArray,
     share: FloatArray,
 ) -> build.Node:
     sets, below = [], []
-    for state, child in enumerate(children):
-        cells = np.flatnonzero(view == state)
+    for states, child in zip(branches, children, strict=True):
+        cells = np.flatnonzero(np.isin(view, states))
         sets.append(tuple(cells.tolist()))
-        if len(cells) == 1:
+        if len(states) > 1 or len(cells) == 1:
             below.append(child)
             continue
         # The coarse state settles the column but for its division.
-        local = np.where(view == state, 0, -1)
+        local = np.where(view == states[0], 0, -1)
         inside = build.Node(
             CATEGORICAL,
             var=var,
