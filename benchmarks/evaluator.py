@@ -1,7 +1,7 @@
 """Every query on every kind of model, beside another checkout of this library.
 
-    git worktree add /tmp/before COMMIT
-    python benchmarks/evaluator.py --before /tmp/before
+    git worktree add ../before COMMIT
+    python benchmarks/evaluator.py --before ../before
 
 Models are learned once and handed to both as files of plain arrays; each checkout runs in processes
 of its own, in turns, on one thread. Prints how far the answers are apart, then times as ratios:
