@@ -8,10 +8,16 @@ the Makefile.
 import hashlib
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and whatever they start
+# with them: tests that stop a process that way would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 USES_NUMBA = re.compile(rb"^\s*(?:from|import)\s+(?:numba|llvmlite|bayescut\._kernels)\b", re.M)
