@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit._kinds import SUM
+from bayescut.circuit._lookup import sum_rows
 from bayescut.circuit._passes import refuse_impossible
 from bayescut.circuit._threads import in_chunks
 from bayescut.circuit.evidence import Rows, join_table, read_evidence
@@ -117,9 +118,12 @@ def responsibilities(circuit: Circuit, rows: Any, *, n_jobs: int | None = None) 
         value = circuit._passes.values(read, np.array([circuit.root]), n_jobs)[0]
         return Responsibilities(np.where(value > -np.inf, 1.0, np.nan)[:, None], value)
     begin, end = circuit.child_ptr[-2], circuit.child_ptr[-1]
-    terms = np.ascontiguousarray(circuit._passes.values(read, circuit.child[begin:end], n_jobs).T)
-    terms += circuit.log_weight[begin:end]
-    value = log_likelihood(circuit, read, n_jobs=n_jobs)
+    log_weight = circuit.log_weight[begin:end]
+    below = circuit._passes.values(read, circuit.child[begin:end], n_jobs)
+    value = np.empty(read.n_rows)
+    sum_rows(log_weight, below, False, value)
+    terms = np.ascontiguousarray(below.T)
+    terms += log_weight
     with np.errstate(invalid="ignore"):
         terms -= value[:, None]
     np.exp(terms, out=terms)

@@ -28,7 +28,6 @@ from bayescut.cli._output import Writer
 from bayescut.cli._queries import Output, TableFile, _read
 from bayescut.cli._tables import PIPE, Table, match_table, pandas, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table
-from bayescut.data import encode_table
 
 __all__ = ["anomalies", "predict"]
 
@@ -151,8 +150,8 @@ def anomalies(
     )
     found = read_table(table, options, model.domains)
     frame = match_table(found.used, model.domains, found.title)
-    codes = _read(model, frame, unseen, False).codes
-    values = _values(model, frame)
+    given = _read(model, frame, unseen, False)
+    codes, values = given.codes, given.values
     with compiling(quiet=quiet):
         scores = standard_scores(model.circuit, codes, values, seed=0)
         order = np.argsort(scores, kind="stable")[:n]
@@ -204,11 +203,3 @@ def _remark(table: Table) -> str:
 def _name(model: LoadedModel, column: int) -> str:
     name = model.domains[column].name
     return str(column) if name is None else name
-
-
-def _values(model: LoadedModel, frame: Any) -> Any:
-    if all(domain.grid is None for domain in model.domains):
-        return None
-    return encode_table(
-        frame, model.domains, allow_missing=True, unseen="missing", estimator_name=model.name
-    )[1]
