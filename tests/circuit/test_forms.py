@@ -247,25 +247,25 @@ def test_the_first_impossible_row_is_named_on_any_number_of_threads() -> None:
             circuit.marginals(codes, n_jobs=n_jobs)
 
 
-@pytest.mark.parametrize("n_states", [[2, 3, 2, 4, 2, 2, 3, 2], [2] * 8])
+@pytest.mark.parametrize("n_states", [[2, 3, 2, 4, 2, 2, 3, 2], [2] * 8, [9, 2, 7, 3, 5, 2, 11, 4]])
 def test_large_and_small_leaves_answer_alike(
     monkeypatch: pytest.MonkeyPatch, n_states: list[int]
 ) -> None:
-    # Leaves with few cells are evaluated in lanes (binary trees their own way), others row by row.
+    # Most rows are evaluated many at a time, those of very large leaves one by one.
     rng = np.random.default_rng(0)
     maker = Maker(rng, n_states, deterministic=True)
     for width in (0, 1, 2, 4):
         leaf = maker.junction(list(range(8)), width)
         in_lanes = build.circuit(leaf, maker.n_states)
-        monkeypatch.setattr(_plan, "DENSE_CELLS", 0)
+        monkeypatch.setattr(_plan, "MAX_SLOTS", 0)
         by_row = build.circuit(leaf, maker.n_states)
         codes = by_row.sample(300, 1)
         codes[rng.random(codes.shape) < np.linspace(0, 1, 300)[:, None]] = 255
-        assert by_row._passes.sizes.dense_cells == 0
+        assert by_row._passes.sizes.slots == 0
         found = by_row.log_likelihood(codes), by_row.marginals(codes), by_row.mpe(codes)[1]
         tables = by_row.flows(codes).tables
         monkeypatch.undo()
-        assert in_lanes._passes.sizes.dense_cells > 0
+        assert in_lanes._passes.sizes.slots > 0
         if width <= 1:
             assert in_lanes._passes.plan.leaves.node[0, TREE] == (max(n_states) == 2)
         assert_allclose(in_lanes.log_likelihood(codes), found[0], rtol=1e-12, atol=1e-12)

@@ -1,8 +1,8 @@
 """What the kernels want to know about a circuit, worked out once per circuit and never stored.
 
 A family's *cells* are the entries of its table; a cell's *base* is the cell with the same parents
-and state 0, so a parent assignment is named by a cell and no division is ever needed. All cells
-and families inside a leaf are counted from the leaf's start.
+and state 0, so that a parent assignment is named by a cell. All cells and families inside a leaf
+are counted from the leaf's start.
 
 Leaves of one structure below one sum are a *stack*: cell c of the leaf in lane l of a stack of C
 leaves is entry ``c * C + l`` of the stack's table, so that a cell is looked up once for all of
@@ -44,12 +44,12 @@ STACK = 13  # number of its stack in Plan.stack_ptr, -1: it stands alone
 N_LANES = 14  # leaves in the stack, 1 if it stands alone
 PARENT_ROWS = 15  # where its part of Plan.parent begins
 UP_START = 16  # where its part of Plan.up begins
-DENSE = 17  # whether its rows may be evaluated in lanes
-TREE = 18  # whether it is a tree of binary variables, each hosted by its parent
-VIEWED = 19  # whether one of its variables is seen through a view
-NODE_VIEW = 20  # where its view begins in Plan.view_local, -1: it sees all states
-NODE_TEST = 21  # the routing test of an indicator
-SWITCH = 22  # where the edges of a decision begin in Plan.switch, one for each state
+FEW = 17  # a row with more unknown variables is evaluated in lanes of rows (`inputs._rows`)
+VIEWED = 18  # whether one of its variables is seen through a view
+NODE_VIEW = 19  # where its view begins in Plan.view_local, -1: it sees all states
+NODE_TEST = 20  # the routing test of an indicator
+SWITCH = 21  # where the edges of a decision begin in Plan.switch, one for each state
+TREE = 22  # whether it is a tree of binary variables, each hosted by its parent
 N_NODE = 23
 
 # Columns of family.
@@ -61,6 +61,13 @@ PARENTS_END = 4  # ... to here
 HOST = 5  # meaningless without parents
 UP = 6  # its part of Plan.up: one entry per cell of the host
 VIEW = 7  # where the view of its variable begins in Plan.view_local, NONE: all states
+
+# Columns of sends: a family's messages have one entry, a *slot*, for each base.
+SLOT = 0  # its first slot
+BASES = 1  # assignments of its parents
+OWN = 2  # whether its only parent is its host's own variable
+MARGIN = 3  # where the posterior of its variable lies, one entry per state
+CLIQUE = 4  # where that of its cells lies, if a family hosted here wants it
 
 # Columns of parent.
 PARENT_VAR = 0
@@ -78,10 +85,11 @@ TEST_MEMBER = 1  # where its part of Plan.member begins: one entry per state, on
 
 NONE = 0xFFFFFFFF
 
-# One row at a time visits only the cells that agree with the evidence; with more cells than this
-# per family that is faster (binary, half missing, width 5: 75 ns against 56 in lanes).
-DENSE_CELLS = 64
-MAX_DENSE_CELLS = 1 << 17  # 64 MB of messages
+# Nanoseconds, measured: many rows in lanes visit all cells of a leaf, one row at a time those that
+# agree with it, for all leaves of a stack at once.
+LANE_CELL, LANE_FAMILY = 0.14, 1.9
+STACK_CELL, STACK_FAMILY, STACK_LANE = 8.0, 6.0, 1.2
+MAX_SLOTS = 1 << 16  # 32 MB of messages; larger leaves are never evaluated in lanes of rows
 # Fewer leaves of one structure are faster as leaves that stand alone, many rows in lanes.
 MIN_STACK = 8
 # Larger ones are divided, so that the tables of a stack stay in the second-level cache while all
@@ -123,9 +131,11 @@ class Leaves(NamedTuple):
     variable: IntArray
     family: IntArray  # (F, 8)
     parent: IntArray  # (number of parents, 4)
-    up: IntArray  # cell of the host -> base of this family
+    sends: IntArray  # (F, 5)
+    up: IntArray  # cell of the host -> slot of this family
     table: FloatArray
-    linear: FloatArray  # exp(table)
+    stack_linear: FloatArray  # exp(table)
+    linear: FloatArray  # the same numbers leaf by leaf, as Circuit.fam_table
     view_local: IntArray
     view_share: FloatArray
     view_linear: FloatArray  # exp(view_share)
@@ -155,19 +165,14 @@ class Sizes(NamedTuple):
     bases: int
     states: int
     lanes: int
-    dense_cells: int
-    family_cells: int
-
-
-def is_dense(n_cells: IntArray, n_families: IntArray) -> IntArray:
-    """Say which leaves, given their sizes, are evaluated in lanes."""
-    return (n_cells <= DENSE_CELLS * n_families) & (n_cells <= MAX_DENSE_CELLS)
+    slots: int  # of leaves evaluated in lanes of rows
+    margins: int  # likewise
 
 
 def make_plan(circuit: Circuit) -> Plan:
     """Work out the index maps of a circuit."""
     domains = circuit.domains
-    node, family, parent, up = _layout(
+    node, family, sends, parent, up = _layout(
         circuit.fam_ptr,
         circuit.fam_var,
         circuit.fam_view,
@@ -189,15 +194,16 @@ def make_plan(circuit: Circuit) -> Plan:
     node[:, EDGES_END] = circuit.child_ptr[1:]
     node[:, PARAM] = circuit.param_ptr[:-1]
     node[:, PARAM_END] = circuit.param_ptr[1:]
-    node[:, DENSE] = is_dense(node[:, N_CELLS], node[:, LAST] - node[:, FIRST])
     node[:, TREE] = _is_tree(circuit)
     seen = np.append(circuit.view_ptr[:-1], -1)  # view -1: all states
     node[:, NODE_VIEW] = seen[circuit.view]
     stacks = _find_stacks(circuit)
     table = _stack_tables(circuit, node, stacks)
+    _choose_lanes(node, family, sends, parent, MAX_SLOTS)
     edge, test, member = _tests(circuit, node)
     variable = np.column_stack([domains.n_states, domains.offsets[:-1]])
     lengths = np.array([len(stack) for stack in stacks], dtype=np.int64)
+    linear = np.exp(circuit.fam_table)
     plan = Plan(
         Nodes(
             node=node,
@@ -221,9 +227,11 @@ def make_plan(circuit: Circuit) -> Plan:
             variable=variable,
             family=family,
             parent=parent,
+            sends=sends,
             up=up,
             table=table,
-            linear=np.exp(table),
+            stack_linear=np.exp(table) if stacks else linear,
+            linear=linear,
             view_local=circuit.view_local,
             view_share=circuit.view_share,
             view_linear=np.exp(circuit.view_share),
@@ -256,7 +264,8 @@ def make_sizes(circuit: Circuit, plan: Plan) -> Sizes:
     """Return the sizes of the workspace that the circuit needs."""
     leaves = plan.leaves.node[circuit.kind == JUNCTION]
     n_families = leaves[:, LAST] - leaves[:, FIRST]
-    dense = leaves[leaves[:, DENSE] != 0]
+    slots, margins = count_slots(leaves, plan.leaves.family, plan.leaves.sends)
+    in_lanes = leaves[:, FEW] < n_families
     table_cells = np.diff(circuit.fam_table_ptr)
     parent_cells = table_cells // np.maximum(circuit.fam_states, 1)
     return Sizes(
@@ -266,9 +275,18 @@ def make_sizes(circuit: Circuit, plan: Plan) -> Sizes:
         bases=int(parent_cells.max(initial=1)),
         states=max(1, int(circuit.domains.n_states.max(initial=1))),
         lanes=int(leaves[:, N_LANES].max(initial=1)),
-        dense_cells=int(dense[:, N_CELLS].max(initial=0)),
-        family_cells=int(table_cells.max(initial=0)),
+        slots=int(slots[in_lanes].max(initial=0)),
+        margins=int(margins[in_lanes].max(initial=0)),
     )
+
+
+def count_slots(leaves: IntArray, family: IntArray, sends: IntArray) -> tuple[IntArray, IntArray]:
+    """How many messages, and how many posteriors, leaves have, given their records."""
+    last = leaves[:, LAST] - 1
+    slots = sends[last, SLOT].astype(np.int64) + sends[last, BASES]
+    states = family[last, STATES].astype(np.int64)
+    # Nothing is hosted by the last family of a leaf, so its margin ends them.
+    return slots, sends[last, MARGIN] + states
 
 
 def _is_tree(circuit: Circuit) -> NDArray[np.bool_]:
@@ -394,6 +412,44 @@ def _tests(circuit: Circuit, node: IntArray) -> tuple[IntArray, IntArray, IntArr
 
 
 @kernel
+def _choose_lanes(
+    node: IntArray, family: IntArray, sends: IntArray, parent: IntArray, max_slots: int
+) -> None:
+    """Note how many unknown variables make lanes of rows the faster way through each leaf."""
+    for leaf in range(len(node)):
+        first, last = node[leaf, FIRST], node[leaf, LAST]
+        n = last - first
+        if n == 0:
+            continue
+        slots = np.int64(sends[last - 1, SLOT]) + np.int64(sends[last - 1, BASES])
+        margins = np.int64(sends[last - 1, MARGIN]) + np.int64(family[last - 1, STATES])
+        if max(slots, margins) > max_slots:
+            node[leaf, FEW] = np.iinfo(np.int64).max
+            continue
+        lanes = node[leaf, N_LANES]
+        limit = LANE_CELL * node[leaf, N_CELLS] + LANE_FAMILY * n
+        low, high = -1, n
+        while high - low > 1:
+            middle = (low + high) // 2
+            share = middle / n  # of the variables is unknown
+            cost = n * (STACK_FAMILY / lanes + STACK_LANE)
+            for f in range(first, last):
+                cells = 1.0 + share * (family[f, STATES] - 1.0)
+                known = 1.0 - share
+                for j in range(family[f, PARENTS], family[f, PARENTS_END]):
+                    own = parent[node[leaf, PARENT_ROWS] + j, PARENT_STATES]
+                    cells *= 1.0 + share * (own - 1.0)
+                    known *= 1.0 - share
+                cost += (cells - known) * (STACK_CELL / lanes + STACK_LANE)
+            if cost < limit:
+                low = middle
+            else:
+                high = middle
+        # Complete rows are look-ups, in stacks for all leaves at once.
+        node[leaf, FEW] = max(low, 0 if lanes > 1 else -1)
+
+
+@kernel
 def depth_of(child_ptr: IntArray, child: IntArray) -> int:
     """Return the number of edges on the longest path from the root."""
     n = len(child_ptr) - 1
@@ -429,6 +485,14 @@ def _layout(
     family = np.empty((n_families, 8), dtype=np.uint32)
     parent = np.zeros((len(parents), 4), dtype=np.uint32)
     up = np.empty(up_ptr[n_families], dtype=np.uint32)
+    sends = np.zeros((n_families, 5), dtype=np.uint32)
+    for f in range(n_families):
+        h, begin = fam_host[f], parent_ptr[f]
+        sends[f, BASES] = (table_ptr[f + 1] - table_ptr[f]) // fam_states[f]
+        if parent_ptr[f + 1] == begin + 1 and parents[begin] == fam_var[h]:
+            sends[f, OWN] = 1
+        elif h >= 0:
+            sends[h, CLIQUE] = 1  # becomes its place
     for node in range(n_nodes):
         first, last = fam_ptr[node], fam_ptr[node + 1]
         if first == last:
@@ -438,8 +502,16 @@ def _layout(
         records[node, N_CELLS] = table_ptr[last] - table_ptr[first]
         records[node, PARENT_ROWS] = parent_ptr[first]
         records[node, UP_START] = up_ptr[first]
+        slot, posterior = np.int64(0), np.int64(0)
         for f in range(first, last):
             begin, end = parent_ptr[f], parent_ptr[f + 1]
+            sends[f, SLOT] = slot
+            slot += np.int64(sends[f, BASES])
+            if sends[f, CLIQUE]:
+                sends[f, CLIQUE] = posterior
+                posterior += table_ptr[f + 1] - table_ptr[f]
+            sends[f, MARGIN] = posterior
+            posterior += fam_states[f]
             family[f, START] = table_ptr[f] - table_ptr[first]
             family[f, VAR] = fam_var[f]
             family[f, STATES] = fam_states[f]
@@ -464,9 +536,9 @@ def _layout(
             h = fam_host[f]
             if h < 0:
                 continue
-            # The base in f of every cell of the host, one variable of the host after the other.
+            # The slot in f of every cell of the host, one variable of the host after the other.
             bases = up[up_ptr[f] : up_ptr[f + 1]]
-            bases[:] = family[f, START]
+            bases[:] = sends[f, SLOT]
             repeat = 1
             for j in range(parent_ptr[h + 1], parent_ptr[h] - 1, -1):
                 # j = parent_ptr[h + 1] stands for the host's own variable, the fastest.
@@ -488,6 +560,6 @@ def _layout(
                             there = view_local[view_ptr[parent_view[i]] + s]
                         for block in range(here * repeat, len(bases), k * repeat):
                             for c in range(block, block + repeat):
-                                bases[c] += there * parent[i, STRIDE]
+                                bases[c] += there * (parent[i, STRIDE] // family[f, STATES])
                 repeat *= k
-    return records, family, parent, up
+    return records, family, sends, parent, up

@@ -177,7 +177,9 @@ class Block(NamedTuple):
     """The evidence of at most 64·W rows, as the passes over a circuit read it."""
 
     states: IntArray  # uint16 (B, m): a state, RESTRICTED or MISSING
+    columns: IntArray  # the same, variable by variable; (m, 0) if all rows are complete
     weights: FloatArray  # (B, states), (1, states) or (1, 0)
+    weight_columns: FloatArray  # the same, state by state
     values: FloatArray  # (B, m) or (1, 0)
     unknown: IntArray  # variables without a state, -1: the row is impossible
     possible: IntArray  # uint64 (T, W), bit r: test t may hold in row r
@@ -192,9 +194,8 @@ def read_block(circuit: Circuit, plan: Plan, rows: Rows, begin: int, end: int) -
     codes = rows.codes[begin:end]
     weights = rows.weights[begin:end] if len(rows.weights) > 1 else rows.weights
     values = rows.values[begin:end] if rows.values.shape[1] else rows.values
-    row, column = _read_rows(
-        codes, missing_code(codes.dtype), weights, values, plan.inputs.variable, states, unknown
-    )
+    missing = missing_code(codes.dtype)
+    row, column = _read_rows(codes, missing, values, plan.inputs.variable, states, unknown)
     if row >= 0:
         where = domains.where(begin + row, column)
         if domains.n_states[column] == 0:
@@ -204,26 +205,39 @@ def read_block(circuit: Circuit, plan: Plan, rows: Rows, begin: int, end: int) -
             f"expected 0 to {domains.n_states[column] - 1}."
         )
     possible = np.empty((len(plan.nodes.test), (n + 63) // 64), dtype=np.uint64)
-    return Block(states, weights, values, unknown, possible)
+    weight_columns = np.ascontiguousarray(weights.T)
+    if weights.shape[1]:
+        columns = np.ascontiguousarray(states.T)
+        _restrict(weight_columns, plan.inputs.variable, columns, unknown)
+        states = np.ascontiguousarray(columns.T)
+    else:
+        columns = np.ascontiguousarray(states.T if unknown.any() else states[:0].T)
+    return Block(
+        states=states,
+        columns=columns,
+        weights=weights,
+        weight_columns=weight_columns,
+        values=values,
+        unknown=unknown,
+        possible=possible,
+    )
 
 
 @kernel
 def _read_rows(
     codes: CodeArray,
     missing: int,
-    weights: FloatArray,
     values: FloatArray,
     variable: IntArray,
     states: IntArray,
     unknown: IntArray,
 ) -> tuple[int, int]:
-    """Turn codes and weights into one integer per variable.
+    """Turn codes into one integer per variable, and count those without a state.
 
-    ``unknown[r]`` becomes the number of variables without a state, -1 if a weight contradicts the
-    row. Returns the first cell (row, column) that is out of range, (-1, -1) if there is none.
+    Returns the first cell (row, column) that is out of range, (-1, -1) if there is none.
     """
     n_variables = len(variable)
-    with_weights, with_values = weights.shape[1] > 0, values.shape[1] > 0
+    with_values = values.shape[1] > 0
     # An observed continuous variable has code 0.
     limit = np.empty(n_variables, dtype=np.uint16)
     for v in range(n_variables):
@@ -251,28 +265,46 @@ def _read_rows(
                         open_variables += 1
                     elif np.isinf(values[r, v]):
                         return r, v
-        impossible = False
-        if with_weights:
-            weight = weights[r if len(weights) > 1 else 0]
-            for v in range(n_variables):
-                offset, k = variable[v, VAR_OFFSET], variable[v, VAR_STATES]
-                if out[v] != MISSING:
-                    impossible = impossible or (k > 0 and weight[offset + out[v]] == 0.0)
-                    continue
-                n_possible, n_whole, last = 0, 0, 0
-                for s in range(k):
-                    if weight[offset + s] > 0.0:
-                        n_possible += 1
-                        last = s
-                        n_whole += weight[offset + s] == 1.0
-                if n_whole == k:
-                    continue
-                if n_possible == 0:
-                    impossible = True
-                elif n_possible == 1 and n_whole == 1:
-                    out[v] = last
-                    open_variables -= 1
-                else:
-                    out[v] = RESTRICTED
-        unknown[r] = -1 if impossible else open_variables
+        unknown[r] = open_variables
     return -1, -1
+
+
+@kernel
+def _restrict(
+    weights: FloatArray, variable: IntArray, columns: IntArray, unknown: IntArray
+) -> None:
+    """Mark the unknown variables that weights restrict, and settle those of which they leave one
+    state; ``unknown[r]`` becomes -1 if they contradict the row.
+
+    Variable by variable, so that the loops are vectors of rows: 0.3 µs for 100 binary variables,
+    0.6 row by row.
+    """
+    n = len(unknown)
+    shared = weights.shape[1] == 1
+    # Counts are floats: the vectors of rows then need no change of width.
+    n_possible, n_whole, last = np.empty(n), np.empty(n), np.empty(n)
+    impossible, settled = np.zeros(n), np.zeros(n)
+    for v in range(len(variable)):
+        offset, k = variable[v, VAR_OFFSET], variable[v, VAR_STATES]
+        if k == 0:
+            continue
+        for r in range(n):
+            n_possible[r], n_whole[r], last[r] = 0.0, 0.0, 0.0
+        for s in range(k):
+            state, number = np.uint16(s), float(s)
+            for r in range(n):
+                x = weights[offset + s, 0] if shared else weights[offset + s, r]
+                n_possible[r] += 1.0 if x > 0.0 else 0.0
+                n_whole[r] += 1.0 if x == 1.0 else 0.0
+                last[r] = number if x > 0.0 else last[r]
+                impossible[r] += 1.0 if (columns[v, r] == state) & (x == 0.0) else 0.0
+        for r in range(n):
+            is_open = columns[v, r] == MISSING
+            impossible[r] += 1.0 if is_open & (n_possible[r] == 0.0) else 0.0
+            one = is_open & (n_possible[r] == 1.0) & (n_whole[r] == 1.0) & (k > 1)
+            settled[r] += 1.0 if one else 0.0
+            some = is_open & (n_whole[r] < k)
+            known = np.uint16(last[r]) if one else np.uint16(RESTRICTED)
+            columns[v, r] = known if some else columns[v, r]
+    for r in range(n):
+        unknown[r] = -1 if impossible[r] > 0.0 else unknown[r] - np.int64(settled[r])

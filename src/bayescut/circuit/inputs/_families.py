@@ -19,6 +19,7 @@ from bayescut.circuit._plan import (
     PARENT_VIEW,
     PARENTS,
     PARENTS_END,
+    SLOT,
     START,
     STATES,
     STRIDE,
@@ -44,6 +45,14 @@ def leaf_arrays(plan: Leaves, node: int) -> Any:
         plan.parent[at[PARENT_ROWS] :],
         plan.up[at[UP_START] :],
     )
+
+
+@merged
+def slot_of(plan: Leaves, node: int, f: int, base: int) -> Any:
+    """Where the messages of a leaf's family have their entry for a base."""
+    f += plan.node[node, FIRST]
+    number = np.uint64(base) // np.uint64(plan.family[f, STATES])
+    return np.int64(plan.sends[f, SLOT]) + np.int64(number)
 
 
 @merged

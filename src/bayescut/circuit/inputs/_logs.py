@@ -33,6 +33,7 @@ from bayescut.circuit.inputs._families import (
     list_bases,
     open_view,
     parent_base,
+    slot_of,
     weigh_states,
 )
 from bayescut.circuit.inputs._scratch import HEAD, LINK, LeafLanes, Sinks, pick
@@ -110,7 +111,7 @@ def logs_up(
             entry = _terms(plan, ws, block, node, r, f, np.int64(bases[i]), maximise, weight)
             if not maximise and entry > -np.inf:
                 entry += np.log(_exponentials(weight, np.int64(family[f, STATES]), entry))
-            message[np.int64(family[f, START]) + np.int64(bases[i])] = entry
+            message[slot_of(plan, node, f, bases[i])] = entry
             best = max(best, entry)
         if best == -np.inf:
             return -np.inf
@@ -173,7 +174,7 @@ def logs_posterior(
         start, k = np.int64(family[f, START]), np.int64(family[f, STATES])
         n = list_bases(plan, parent, begin, end, row, bases)
         for i in range(n):
-            above[start + bases[i]] = 1.0 if begin == end else 0.0
+            above[slot_of(plan, node, f, bases[i])] = 1.0 if begin == end else 0.0
         if begin < end:
             h = family[f, HOST]
             m = list_bases(
@@ -186,7 +187,7 @@ def logs_posterior(
         weigh_states(plan, block, r, family, f, False, kept)
         for i in range(n):
             base = np.int64(bases[i])
-            p = above[start + base]
+            p = above[slot_of(plan, node, f, bases[i])]
             top = _terms(plan, ws, block, node, r, f, base, False, weight)
             total = _exponentials(weight, k, top)
             for s in range(k):

@@ -32,11 +32,12 @@ class Marks(NamedTuple):
 class RowLanes(NamedTuple):
     """One leaf, LANES rows side by side."""
 
-    links: IntArray  # (families, 2): HEAD, LINK
-    message: FloatArray  # (cells, LANES)
-    joint: FloatArray  # (cells, LANES); none unless asked for
-    sums: FloatArray  # (cells of a family, LANES): posterior of the parents, at the bases
-    possible: FloatArray  # (states, LANES): how far the evidence leaves each state
+    links: IntArray  # (families, 3): HEAD, LINK, SCALED
+    message: FloatArray  # (slots, LANES)
+    joint: FloatArray  # (margins and cliques, LANES): posteriors; none unless asked for
+    above: FloatArray  # (bases of a family, LANES): posterior of its parents; likewise
+    belief: FloatArray  # (states, LANES): how far evidence and messages leave each state
+    product: FloatArray  # (states, LANES): the same for the cells of one base
     state: IntArray  # (LANES,) the variable's entry in each row
     number: FloatArray  # (4, LANES)
 
@@ -45,9 +46,9 @@ class LeafLanes(NamedTuple):
     """One row, the leaves of a stack side by side."""
 
     links: IntArray  # (families, 2): HEAD, LINK
-    message: FloatArray  # base times lanes
+    message: FloatArray  # slot times lanes
     joint: FloatArray  # cell times lanes: posterior probabilities; none unless asked for
-    above: FloatArray  # base times lanes: posterior of the parents
+    above: FloatArray  # slot times lanes: posterior of the parents
     bases: IntArray  # (2, bases)
     number: FloatArray  # (7, lanes)
 
@@ -63,6 +64,7 @@ class Scratch(NamedTuple):
 # Columns of links.
 HEAD = 0  # family -> the last family that sent it a message
 LINK = 1  # family -> the one that sent before it
+SCALED = 2  # whether messages of the family were scaled in some lane
 
 # Rows of number.
 TERM = 0
@@ -91,7 +93,6 @@ class Sinks(NamedTuple):
 def make_scratch(size: Sizes, n_rows: int, with_joint: bool = False) -> Scratch:
     """Allocate scratch memory for blocks of so many rows; only posteriors want the joint."""
     cells = size.cells if with_joint else 0
-    dense = size.dense_cells if with_joint else 0
     return Scratch(
         Marks(
             which=np.empty(n_rows, dtype=np.int64),
@@ -103,11 +104,12 @@ def make_scratch(size: Sizes, n_rows: int, with_joint: bool = False) -> Scratch:
             weight=np.empty(size.states),
         ),
         RowLanes(
-            links=np.empty((size.families, 2), dtype=np.uint32),
-            message=np.empty((size.dense_cells, LANES)),
-            joint=np.empty((dense, LANES)),
-            sums=np.empty((min(size.family_cells, dense), LANES)),
-            possible=np.empty((min(size.states, size.dense_cells), LANES)),
+            links=np.empty((size.families, 3), dtype=np.uint32),
+            message=np.empty((size.slots, LANES)),
+            joint=np.empty((size.margins if with_joint else 0, LANES)),
+            above=np.empty((size.bases if with_joint else 0, LANES)),
+            belief=np.empty((size.states, LANES)),
+            product=np.empty((size.states, LANES)),
             state=np.empty(LANES, dtype=np.uint16),
             number=np.empty((4, LANES)),
         ),

@@ -39,6 +39,7 @@ from bayescut.circuit.inputs._families import (
     open_view,
     parent_base,
     seen,
+    slot_of,
     weigh_states,
 )
 from bayescut.circuit.inputs._scratch import (
@@ -120,7 +121,7 @@ def _add_cell(
     One loop over the lanes for a cell with up to two messages: with a loop for each factor, half
     of the time would go into starting loops.
     """
-    linear, message, links = plan.linear, ws.message, ws.links
+    linear, message, links = plan.stack_linear, ws.message, ws.links
     g = links[f, HEAD]
     if g == NONE:
         for k in range(n):
@@ -215,7 +216,7 @@ def stack_up(
         weigh_states(plan, block, r, family, f, maximise, weight)
         smallest = np.inf
         for i in range(m):
-            place = (start + np.int64(bases[i])) * n
+            place = slot_of(plan, node, f, bases[i]) * n
             for k in range(n):
                 total[k] = 0.0
                 best[k] = 0.0
@@ -236,14 +237,14 @@ def stack_up(
             # An entry may be 0 because one of its factors is; logs tell that from an underflow.
             for k in range(n):
                 for i in range(m):
-                    if message[(start + np.int64(bases[i])) * n + k] < LOW:
+                    if message[slot_of(plan, node, f, bases[i]) * n + k] < LOW:
                         logs[k] = np.nan
         if is_open:
             host = family[f, HOST]
             links[f, LINK] = links[host, HEAD]
             links[host, HEAD] = f
             continue
-        place = (start + np.int64(base)) * n
+        place = slot_of(plan, node, f, base) * n
         n_small = 0
         for k in range(n):
             product[k] *= message[place + k]
@@ -293,13 +294,13 @@ def stack_posterior(
         m = 1
         bases[0] = base
         if not is_open:
-            at = (start + np.int64(base)) * n
+            at = slot_of(plan, node, f, base) * n
             for k in range(n):
                 above[at + k] = 1.0
         else:
             m = list_bases(plan, parent, begin, end, row, bases)
             for i in range(m):
-                at = (start + np.int64(bases[i])) * n
+                at = slot_of(plan, node, f, bases[i]) * n
                 for k in range(n):
                     above[at + k] = 0.0
             h = family[f, HOST]
@@ -325,7 +326,7 @@ def stack_posterior(
         column = plan.variable[family[f, VAR], VAR_OFFSET]
         for i in range(m):
             base = np.uint64(bases[i])
-            to = (start + np.int64(base)) * n
+            to = slot_of(plan, node, f, base) * n
             if local >= 0:
                 # What is observed takes all that reaches it.
                 at = (start + np.int64(base) + local) * n
@@ -393,7 +394,7 @@ def stack_fill(
             cell = np.int64(base) + s
             x = weight[s]
             if x > 0.0:
-                x *= plan.linear[first + (np.int64(family[f, START]) + cell) * lanes]
+                x *= plan.stack_linear[first + (np.int64(family[f, START]) + cell) * lanes]
                 g = ws.links[f, HEAD]
                 while g != NONE:
                     x *= ws.message[up[np.int64(family[g, UP]) + cell]]

@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import kernel, merged
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import JUNCTION, RESTRICTED
 from bayescut.circuit._plan import (
     CELLS,
-    DENSE,
-    FIRST,
+    FEW,
     LANE,
-    LAST,
     N_LANES,
     NONE,
     TABLE,
-    TREE,
     VAR,
     VIEWED,
     Leaves,
@@ -42,13 +39,7 @@ from bayescut.circuit.inputs._families import (
 )
 from bayescut.circuit.inputs._hooks import InputKind, Routed
 from bayescut.circuit.inputs._logs import logs_fill, logs_posterior, logs_up
-from bayescut.circuit.inputs._rows import (
-    rows_fill,
-    rows_posterior,
-    rows_up,
-    tree_posterior,
-    tree_up,
-)
+from bayescut.circuit.inputs._rows import rows_fill, rows_posterior, rows_up
 from bayescut.circuit.inputs._scratch import (
     FLOW,
     FOUND,
@@ -74,9 +65,6 @@ if TYPE_CHECKING:
 
 # A leaf by itself costs as much as so many lanes of a stack.
 SPARSE = 6
-# With more unknown variables than one in so many, the leaves of a stack are faster one by one, many
-# rows at a time: half of 69 missing, 0.14 against 0.44 µs for a row and leaf.
-FEW = 8
 
 
 class Junction(InputKind):
@@ -145,8 +133,7 @@ class Junction(InputKind):
         blank: bool,
     ) -> None:
         """See `InputKind.fill`."""
-        in_rows = plan.leaves.node[nodes, DENSE] != 0
-        alone, stacked = nodes[in_rows], nodes[~in_rows]
+        alone, stacked = nodes, nodes[plan.leaves.node[nodes, FEW] > 0]
         n_hard = 0
         if len(alone):
             n_hard += _leaf_fill(
@@ -168,18 +155,14 @@ class Junction(InputKind):
 def _sort(plan: Plan, nodes: IntArray) -> tuple[IntArray, IntArray]:
     """Leaves whose rows may be evaluated many at a time, and the first leaf of each stack."""
     node = plan.leaves.node
-    in_rows = node[nodes, DENSE] != 0
-    in_stack = (node[nodes, N_LANES] > 1) | ~in_rows
-    return nodes[in_rows], nodes[in_stack & (node[nodes, LANE] == 0)]
+    return nodes, nodes[(node[nodes, FEW] >= 0) & (node[nodes, LANE] == 0)]
 
 
-@inner
-def _by_leaf(plan: Leaves, node: int, unknown: int) -> bool:
-    """Whether a row with so many unknown variables is evaluated with the leaves side by side."""
-    if plan.node[node, DENSE] == 0:
-        return True
-    n_families = plan.node[node, LAST] - plan.node[node, FIRST]
-    return plan.node[node, N_LANES] > 1 and FEW * unknown <= n_families
+@merged
+def _stacked(node: IntArray, leaf: int) -> tuple[int, int]:
+    """From how many unknown variables to how many a row meets a leaf beside the others of its
+    stack."""
+    return 0 if node[leaf, N_LANES] > 1 else 1, node[leaf, FEW]
 
 
 @kernel
@@ -202,12 +185,13 @@ def _leaf_values(
         n = list_rows(need[node], marks.which)
         if n == 0:
             continue
+        low, high = _stacked(plan.node, node)
         # Complete rows from the front, the others from the end.
         own = start[node]
         front, back = 0, len(rows)
         for i in range(n):
             r = marks.which[i]
-            if _by_leaf(plan, node, block.unknown[r]):
+            if low <= block.unknown[r] <= high:
                 continue
             if block.unknown[r] == 0:
                 rows[front], places[front] = r, own + i
@@ -236,10 +220,7 @@ def _leaf_values(
         for first in range(back, len(rows), LANES):
             n = min(LANES, len(rows) - first)
             some = rows[first : first + n]
-            if plan.node[node, TREE]:
-                tree_up(plan, ws, block, node, some, maximise, weight, found[:n])
-            else:
-                rows_up(plan, ws, block, node, some, maximise, weight, found[:n])
+            rows_up(plan, ws, block, node, some, maximise, weight, found[:n])
             for i in range(n):
                 value[places[first + i]] = found[i]
                 n_hard += np.isnan(found[i])
@@ -264,9 +245,10 @@ def _stack_values(
     for node in nodes:
         leaves = stack_of(plan, node)
         n = len(leaves)
+        low, high = _stacked(plan.node, node)
         for i in range(list_rows(need[node], marks.which)):
             r = marks.which[i]
-            if not _by_leaf(plan, node, block.unknown[r]):
+            if not low <= block.unknown[r] <= high:
                 continue
             if block.unknown[r] == 0:
                 stack_look_up(plan, block.states[r], node, 0, n, found)
@@ -319,10 +301,11 @@ def _leaf_posteriors(
     n_hard = 0
     for node in nodes:
         family, parent, _ = leaf_arrays(plan, node)
+        low, high = _stacked(plan.node, node)
         n_used = 0
         for i in range(list_rows(need[node], marks.which)):
             r = marks.which[i]
-            if flow[start[node] + i] == 0.0 or _by_leaf(plan, node, block.unknown[r]):
+            if flow[start[node] + i] == 0.0 or low <= block.unknown[r] <= high:
                 continue
             if block.unknown[r] > 0:
                 rows[n_used], places[n_used] = r, start[node] + i
@@ -333,20 +316,14 @@ def _leaf_posteriors(
         for first in range(0, n_used, LANES):
             n = min(LANES, n_used - first)
             some = rows[first : first + n]
-            if plan.node[node, TREE]:
-                tree_up(plan, ws, block, node, some, False, weight, found[:n])
-            else:
-                rows_up(plan, ws, block, node, some, False, weight, found[:n])
+            rows_up(plan, ws, block, node, some, False, weight, found[:n])
             for i in range(n):
                 share[i] = flow[places[first + i]]
                 if np.isnan(found[i]):
                     share[i] = 0.0
                     hard[places[first + i]] = 1
                     n_hard += 1
-            if plan.node[node, TREE]:
-                tree_posterior(plan, ws, block, node, some, share[:n], weight, sinks)
-            else:
-                rows_posterior(plan, ws, block, node, some, share[:n], weight, sinks)
+            rows_posterior(plan, ws, block, node, some, share[:n], weight, sinks)
     return n_hard
 
 
@@ -370,9 +347,10 @@ def _stack_posteriors(
     for node in nodes:
         leaves = stack_of(plan, node)
         n = len(leaves)
+        low, high = _stacked(plan.node, node)
         for i in range(list_rows(need[node], marks.which)):
             r = marks.which[i]
-            if not _by_leaf(plan, node, block.unknown[r]):
+            if not low <= block.unknown[r] <= high:
                 continue
             if not want_flow and block.unknown[r] == 0:
                 continue
@@ -448,7 +426,7 @@ def _leaf_fill(
     for node in nodes:
         n_used = 0
         for i in range(list_rows(taken[node], marks.which)):
-            if block.unknown[marks.which[i]] > 0:
+            if block.unknown[marks.which[i]] > max(0, plan.node[node, FEW]):
                 rows[n_used] = marks.which[i]
                 n_used += 1
         if blank:
@@ -458,9 +436,7 @@ def _leaf_fill(
         for first in range(0, n_used, LANES):
             n = min(LANES, n_used - first)
             some = rows[first : first + n]
-            if not blank and plan.node[node, TREE]:
-                tree_up(plan, ws, block, node, some, maximise, marks.weight, found[:n])
-            elif not blank:
+            if not blank:
                 rows_up(plan, ws, block, node, some, maximise, marks.weight, found[:n])
             for i in range(n):
                 n_hard += np.isnan(found[i])
@@ -486,7 +462,7 @@ def _stack_fill(
         lane = plan.node[node, LANE]
         for i in range(list_rows(taken[node], marks.which)):
             r = marks.which[i]
-            if block.unknown[r] == 0:
+            if block.unknown[r] == 0 or block.unknown[r] > plan.node[node, FEW]:
                 continue
             if blank:
                 ws.links[:, HEAD] = NONE
