@@ -3,8 +3,9 @@
     git worktree add ../before COMMIT
     python benchmarks/evaluator.py --before ../before
 
-Models are learned once and handed to both as files of plain arrays; each checkout runs in processes
-of its own, in turns, on one thread. Prints how far the answers are apart, then times as ratios:
+Models are learned once, by the other checkout (this one understands all its circuits), and handed
+to both as files of plain arrays; each checkout runs in processes of its own, in turns, on one
+thread. Prints how far the answers are apart, then times as ratios:
 the best of several runs, and the spread of the ratio over the turns.
 """
 
@@ -60,6 +61,21 @@ def workloads(quick: bool) -> dict[str, dict[str, Any]]:
         name: {"circuit": circuit, "rows": np.ascontiguousarray(rows, dtype=np.uint8)}
         for name, (circuit, rows) in found.items()
     }
+
+
+def learn(folder: Path, quick: bool) -> None:
+    """Learn the models with the checkout this process imports; write them to files."""
+    for number, (label, work) in enumerate(workloads(quick).items()):
+        circuit = work["circuit"]
+        n_rows = 1000 if circuit.n_nodes < 200 else 250
+        np.savez(
+            folder / f"{number} {label}.npz",
+            n_states=circuit.domains.n_states,
+            rows=work["rows"],
+            n_rows=n_rows,
+            **circuit.arrays(),
+        )
+        print(f"{label}: {circuit}", flush=True)
 
 
 def ask(circuit: Any, query: str, rows: np.ndarray, masks: np.ndarray) -> np.ndarray:
@@ -133,12 +149,17 @@ def worker(folder: Path, quick: bool) -> None:
     np.savez(folder / "answers", **answers)  # a folder's own npz files are read before
 
 
-def run(source: Path, folder: Path, quick: bool) -> tuple[dict[str, float], dict[str, Any]]:
-    """Run the worker on the sources of one checkout."""
+def start(source: Path, folder: Path, task: str, quick: bool) -> None:
+    """Run a task of this script on the sources of one checkout."""
     environment = dict(os.environ, PYTHONPATH=str(source / "src"))
     environment["NUMBA_CACHE_DIR"] = str(source / "build" / "numba" / "evaluator")
-    command = [sys.executable, __file__, "--worker", str(folder)] + ["--quick"] * quick
+    command = [sys.executable, __file__, task, str(folder)] + ["--quick"] * quick
     subprocess.run(command, env=environment, check=True)
+
+
+def run(source: Path, folder: Path, quick: bool) -> tuple[dict[str, float], dict[str, Any]]:
+    """Time one checkout; return the times and the answers."""
+    start(source, folder, "--worker", quick)
     times = json.loads((folder / "times.json").read_text())
     with np.load(folder / "answers.npz") as data:
         answers = {name: data[name] for name in data.files}
@@ -153,25 +174,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--learn", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path)
     args = parser.parse_args(arguments)
     if args.worker:
         worker(args.worker, args.quick)
         return
+    if args.learn:
+        learn(args.learn, args.quick)
+        return
     here = Path(__file__).resolve().parents[1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for number, (label, work) in enumerate(workloads(args.quick).items()):
-            circuit = work["circuit"]
-            n_rows = 1000 if circuit.n_nodes < 200 else 250
-            np.savez(
-                folder / f"{number} {label}.npz",
-                n_states=circuit.domains.n_states,
-                rows=work["rows"],
-                n_rows=n_rows,
-                **circuit.arrays(),
-            )
-            print(f"{label}: {circuit}")
+        start(args.before, folder, "--learn", args.quick)
         before, now, apart = [], [], {}
         for turn in range(args.turns):
             old, old_answers = run(args.before, folder, args.quick)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._evaluate import weigh_branch
 from bayescut.circuit._exp import exp
@@ -148,6 +148,7 @@ def choose(
     Decisions on the way settle their variables; the inputs are left to be filled in. With
     ``blank`` nothing is observed in any row, and nothing needs to have been evaluated.
     """
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     taken[:] = np.uint64(0)
     for r in range(len(block.unknown)):
         if block.unknown[r] < 0:

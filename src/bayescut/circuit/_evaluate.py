@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._exp import exp
 from bayescut.circuit._kinds import DECISION, INDICATOR, PRODUCT, RESTRICTED
@@ -175,6 +175,7 @@ def evaluate(
     maximise: bool,
 ) -> None:
     """Write the log values of all inner nodes for the rows that need them; inputs come before."""
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     left = np.empty(need.shape[1], dtype=np.uint64)
     for node in range(len(need)):
         n = start[node + 1] - start[node]

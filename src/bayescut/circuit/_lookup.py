@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit._evaluate import log_sum_end
 from bayescut.circuit._exp import exp
@@ -176,6 +176,7 @@ def complete_rows(
     (node -> its last row, -1 before and after), ``chain`` (4, rows), ``path`` (rows, depth),
     ``columns`` (variables, ROWS) and ``sums`` (ROWS or lanes) are scratch.
     """
+    plan, inputs, leaves = borrowed(plan), borrowed(inputs), borrowed(leaves)
     records, child, log_weight = plan.node, plan.child, plan.log_weight
     n = len(codes)
     for r in range(n):
@@ -226,6 +227,7 @@ def complete_stacks(
     plan: Leaves, position: IntArray, codes: CodeArray, lane: FloatArray, out: FloatArray
 ) -> None:
     """Write the log values of all leaves in stacks for complete rows to ``out[position[leaf]]``."""
+    plan = borrowed(plan)
     for k in range(len(plan.stack_ptr) - 1):
         leaves = plan.stack_node[plan.stack_ptr[k] : plan.stack_ptr[k + 1]]
         n = len(leaves)

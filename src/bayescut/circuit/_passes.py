@@ -163,14 +163,19 @@ class Passes:
         roots = np.array(nodes, dtype=np.int64)
         plain = rows.weights.shape[1] == 0 and self.is_network
 
-        def work(begin: int, end: int) -> None:
-            found = out[:, begin:end]
-            if plain and self._look_up(rows.codes[begin:end], roots, maximise, found):
-                return
-            routed = self.up(rows, begin, end, roots, maximise)
-            _gather(roots, routed.need, routed.start, routed.value, found)
+        size = self.chunk(rows.n_rows, n_jobs)
 
-        in_chunks(rows.n_rows, self.chunk(rows.n_rows, n_jobs), n_jobs, work)
+        def work(begin: int, end: int) -> None:
+            if plain and self._look_up(rows.codes[begin:end], roots, maximise, out[:, begin:end]):
+                return
+            for first in range(begin, end, size):
+                last = min(first + size, end)
+                routed = self.up(rows, first, last, roots, maximise)
+                _gather(roots, routed.need, routed.start, routed.value, out[:, first:last])
+
+        # Looking up a block takes about as long as calling the kernel for it.
+        blocks = 4 if plain and size == self.block_rows() else 1
+        in_chunks(rows.n_rows, blocks * size, n_jobs, work)
         return out
 
     def _look_up(self, codes: CodeArray, nodes: IntArray, maximise: bool, out: FloatArray) -> bool:

@@ -89,7 +89,7 @@ NONE = 0xFFFFFFFF
 # agree with it, for all leaves of a stack at once.
 LANE_CELL, LANE_FAMILY = 0.14, 1.9
 STACK_CELL, STACK_FAMILY, STACK_LANE = 8.0, 6.0, 1.2
-MAX_SLOTS = 1 << 16  # 32 MB of messages; larger leaves are never evaluated in lanes of rows
+MAX_SLOTS = 1 << 15  # 32 MB of messages; larger leaves are never evaluated in lanes of rows
 # Fewer leaves of one structure are faster as leaves that stand alone, many rows in lanes.
 MIN_STACK = 8
 # Larger ones are divided, so that the tables of a stack stay in the second-level cache while all

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import IntArray
 from bayescut.circuit._kinds import DECISION, INDICATOR, PRODUCT, RESTRICTED
 from bayescut.circuit._plan import (
@@ -102,6 +102,7 @@ def route(plan: Nodes, block: Block, roots: IntArray, need: IntArray, start: Int
 
     Node i has ``start[i + 1] - start[i]`` values, one for each row that needs it.
     """
+    plan, block = borrowed(plan), borrowed(block)
     n_nodes, n_words = need.shape
     _run_tests(plan, block)
     left = np.empty(n_words, dtype=np.uint64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._evaluate import same_rows, weigh_branch
 from bayescut.circuit._exp import exp
@@ -130,6 +130,7 @@ def spread(
     What reaches the inputs lies in ``flow``. ``weights`` is what each row of the block counts; rows
     that count nothing may be impossible.
     """
+    plan, ws, block, sinks = borrowed(plan), borrowed(ws), borrowed(block), borrowed(sinks)
     flow[:] = 0.0
     for r in range(len(block.unknown)):
         if block.unknown[r] < 0 and weights[r] > 0.0:

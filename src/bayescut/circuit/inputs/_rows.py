@@ -83,48 +83,61 @@ TINY = 1e-250  # below this, products may have lost digits
 
 
 @merged
-def _weigh(
-    columns: IntArray,
-    weights: FloatArray,
-    family: IntArray,
-    f: int,
-    offset: Any,
-    which: IntArray,
-    state: IntArray,
-    belief: FloatArray,
-) -> None:
-    """Write the state of f's variable in each row, and how far the evidence leaves each state."""
+def _read(columns: IntArray, v: Any, which: IntArray, state: IntArray) -> None:
+    """Write the state of a variable in each row."""
     n = len(which)
-    v, k = np.uint64(family[f, VAR]), np.uint64(family[f, STATES])
     first = np.uint64(which[0])
-    together = which[n - 1] - which[0] == n - 1
-    if together:
+    if which[n - 1] - which[0] == n - 1:
         for r in range(np.uint64(n)):
             state[r] = columns[v, first + r]
     else:
         for r in range(n):
             state[r] = columns[v, np.uint64(which[r])]
-    if family[f, VIEW] != NONE:
-        return
-    for s in range(k):
+
+
+@merged
+def _weigh(
+    weights: FloatArray, k: Any, offset: Any, which: IntArray, state: IntArray, belief: FloatArray
+) -> None:
+    """Write how far the evidence leaves each state, given the states that were read."""
+    n = len(which)
+    if k == np.uint64(2):
+        for r in range(n):
+            x = state[r]
+            belief[0, r] = 1.0 if (x == np.uint16(0)) | (x == MISSING) else 0.0
+            belief[1, r] = 1.0 if (x == np.uint16(1)) | (x == MISSING) else 0.0
+    for s in range(k if k != np.uint64(2) else np.uint64(0)):
         wanted = np.uint16(s)
         for r in range(n):
             belief[s, r] = 1.0 if (state[r] == wanted) | (state[r] == MISSING) else 0.0
-    if len(weights) > 0:
-        for s in range(k):
-            at = np.uint64(offset) + s
-            if weights.shape[1] == 1:
-                x = weights[at, 0]
-                for r in range(n):
-                    belief[s, r] = x if state[r] == RESTRICTED else belief[s, r]
-            elif together:
-                for r in range(np.uint64(n)):
-                    x = weights[at, first + r]
-                    belief[s, r] = x if state[r] == RESTRICTED else belief[s, r]
-            else:
-                for r in range(n):
-                    x = weights[at, np.uint64(which[r])]
-                    belief[s, r] = x if state[r] == RESTRICTED else belief[s, r]
+    if len(weights) == 0:
+        return
+    first = np.uint64(which[0])
+    for s in range(k):
+        at = np.uint64(offset) + s
+        if weights.shape[1] == 1:
+            x = weights[at, 0]
+            for r in range(n):
+                belief[s, r] = x if state[r] == RESTRICTED else belief[s, r]
+        elif which[n - 1] - which[0] == n - 1:
+            for r in range(np.uint64(n)):
+                x = weights[at, first + r]
+                belief[s, r] = x if state[r] == RESTRICTED else belief[s, r]
+        else:
+            for r in range(n):
+                x = weights[at, np.uint64(which[r])]
+                belief[s, r] = x if state[r] == RESTRICTED else belief[s, r]
+
+
+@merged
+def _weigh_first(
+    message: FloatArray, i: Any, j: Any, n: int, state: IntArray, belief: FloatArray
+) -> None:
+    """The same of a binary variable, times the first message that depends on it alone."""
+    for r in range(n):
+        x = state[r]
+        belief[0, r] = message[i, r] if (x == np.uint16(0)) | (x == MISSING) else 0.0
+        belief[1, r] = message[j, r] if (x == np.uint16(1)) | (x == MISSING) else 0.0
 
 
 @inner
@@ -153,16 +166,29 @@ def _believe(
     sends: IntArray,
     up: IntArray,
     f: int,
-    n: int,
+    weights: FloatArray,
+    offset: Any,
+    which: IntArray,
+    state: IntArray,
     belief: FloatArray,
 ) -> int:
-    """Multiply the belief in f's states by the messages that depend on these alone; return how
-    many others there are."""
+    """Write the belief in f's states: how far the evidence leaves them, times the messages that
+    depend on these alone; return how many others there are."""
+    n = len(which)
     others = 0
     g = links[f, HEAD]
+    k = np.uint64(family[f, STATES])
+    if family[f, VIEW] == NONE:
+        if k == np.uint64(2) and len(weights) == 0 and g != NONE and sends[g, OWN] != 0:
+            at = np.uint64(family[g, UP])
+            i, j = np.uint64(up[at]), np.uint64(up[at + np.uint64(1)])
+            _weigh_first(message, i, j, n, state, belief)
+            g = links[g, LINK]
+        else:
+            _weigh(weights, k, offset, which, state, belief)
     while g != NONE:
         if sends[g, OWN] != 0:
-            for s in range(np.uint64(family[f, STATES])):
+            for s in range(k):
                 slot = np.uint64(up[np.uint64(family[g, UP]) + s])
                 for r in range(n):
                     belief[s, r] *= message[slot, r]
@@ -283,6 +309,55 @@ def _send_pair(
             y = b0 * belief[0, r] + b1 * belief[1, r]
             message[to, r], message[to + one, r] = x, y
             n_small += min(x, y) < SMALL
+    return n_small
+
+
+@merged
+def _send_states(
+    p: FloatArray, at: Any, state: IntArray, message: FloatArray, to: Any, n: int, maximise: bool
+) -> int:
+    """The same of a binary variable that has received nothing: one of three numbers each."""
+    one = np.uint64(1)
+    a0, a1, b0, b1 = p[at], p[at + one], p[at + np.uint64(2)], p[at + np.uint64(3)]
+    a, b = (max(a0, a1), max(b0, b1)) if maximise else (a0 + a1, b0 + b1)
+    n_small = 0
+    for r in range(n):
+        s = state[r]
+        x = a0 if s == np.uint16(0) else (a1 if s == np.uint16(1) else a)
+        y = b0 if s == np.uint16(0) else (b1 if s == np.uint16(1) else b)
+        message[to, r], message[to + one, r] = x, y
+        n_small += min(x, y) < SMALL
+    return n_small
+
+
+@merged
+def _send_once(
+    p: FloatArray,
+    at: Any,
+    untold: bool,
+    state: IntArray,
+    belief: FloatArray,
+    message: FloatArray,
+    to: Any,
+    n: int,
+    maximise: bool,
+) -> int:
+    """The same of a binary variable without parents."""
+    a, b = p[at], p[at + np.uint64(1)]
+    both = max(a, b) if maximise else a + b
+    n_small = 0
+    if untold:
+        for r in range(n):
+            s = state[r]
+            x = a if s == np.uint16(0) else (b if s == np.uint16(1) else both)
+            message[to, r] = x
+            n_small += x < SMALL
+    else:
+        for r in range(n):
+            x, y = a * belief[0, r], b * belief[1, r]
+            x = max(x, y) if maximise else x + y
+            message[to, r] = x
+            n_small += x < SMALL
     return n_small
 
 
@@ -409,16 +484,30 @@ def rows_up(
     for f in range(len(family) - 1, -1, -1):
         k = np.uint64(family[f, STATES])
         offset = variable[family[f, VAR], VAR_OFFSET]
-        _weigh(columns, weights, family, f, offset, which, state, belief)
-        if family[f, VIEW] != NONE:
-            _weigh_view(plan, belief, block, family, f, which, maximise, weight)
-        others = _believe(links, message, family, sends, up, f, n, belief)
+        _read(columns, np.uint64(family[f, VAR]), which, state)
         slot, n_bases = np.uint64(sends[f, SLOT]), np.uint64(sends[f, BASES])
         at = np.uint64(family[f, START])
-        n_small = 0
-        if others == 0 and k == two and n_bases > one and n_bases % two == 0:
+        in_pairs = k == two and n_bases > one and n_bases % two == 0
+        untold = links[f, HEAD] == NONE and family[f, VIEW] == NONE and len(weights) == 0
+        others = n_small = 0
+        if not ((in_pairs or (k == two and n_bases == one)) and untold):
+            if family[f, VIEW] != NONE:
+                _weigh_view(plan, belief, block, family, f, which, maximise, weight)
+            others = _believe(
+                links, message, family, sends, up, f, weights, offset, which, state, belief
+            )
+        if in_pairs and others == 0:
             for b in range(np.uint64(0), n_bases, two):
-                n_small += _send_pair(linear, at + two * b, belief, message, slot + b, n, maximise)
+                if untold:
+                    n_small += _send_states(
+                        linear, at + two * b, state, message, slot + b, n, maximise
+                    )
+                else:
+                    n_small += _send_pair(
+                        linear, at + two * b, belief, message, slot + b, n, maximise
+                    )
+        elif k == two and n_bases == one and others == 0:
+            n_small += _send_once(linear, at, untold, state, belief, message, slot, n, maximise)
         elif k == two and 0 < others <= 2:
             first = second = np.uint64(0)
             g = links[f, HEAD]
@@ -595,10 +684,12 @@ def rows_posterior(
         k = np.uint64(family[f, STATES])
         at = np.uint64(family[f, START])
         offset = variable[family[f, VAR], VAR_OFFSET]
-        _weigh(columns, weights, family, f, offset, which, state, belief)
+        _read(columns, np.uint64(family[f, VAR]), which, state)
         if family[f, VIEW] != NONE:
             _weigh_view(plan, belief, block, family, f, which, False, weight)
-        others = _believe(links, message, family, sends, up, f, n, belief)
+        others = _believe(
+            links, message, family, sends, up, f, weights, offset, which, state, belief
+        )
         slot, n_bases = np.uint64(sends[f, SLOT]), np.uint64(sends[f, BASES])
         margin, clique = np.uint64(sends[f, MARGIN]), np.uint64(sends[f, CLIQUE])
         is_root = family[f, PARENTS] == family[f, PARENTS_END]
@@ -683,9 +774,11 @@ def rows_fill(
         begin, end = family[f, PARENTS], family[f, PARENTS_END]
         head = links[f, HEAD]
         offset = variable[v, VAR_OFFSET]
-        _weigh(columns, weights, family, f, offset, which, state, belief)
+        _read(columns, np.uint64(v), which, state)
         if family[f, VIEW] != NONE:
             _weigh_view(plan, belief, block, family, f, which, maximise, weight)
+        else:
+            _weigh(weights, n_states, offset, which, state, belief)
         for i in range(len(which)):
             if state[i] < RESTRICTED or np.isnan(done[i]):
                 continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import CATEGORICAL, MISSING, RESTRICTED
 from bayescut.circuit._plan import (
@@ -76,6 +76,7 @@ def _values(
     nodes: IntArray,
     maximise: bool,
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v, at, view = plan.node[node, NODE_VAR], plan.node[node, PARAM], plan.node[node, NODE_VIEW]
@@ -111,6 +112,7 @@ def _posteriors(
     flow: FloatArray,
     sinks: Sinks,
 ) -> None:
+    plan, ws, block, sinks = borrowed(plan), borrowed(ws), borrowed(block), borrowed(sinks)
     which = ws.which
     for node in nodes:
         v, at, view = plan.node[node, NODE_VAR], plan.node[node, PARAM], plan.node[node, NODE_VIEW]
@@ -142,6 +144,7 @@ def _posteriors(
 def _fill(
     plan: Inputs, ws: Marks, block: Block, nodes: IntArray, taken: IntArray, maximise: bool
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v = plan.node[node, NODE_VAR]

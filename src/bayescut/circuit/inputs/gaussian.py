@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescut._kernels import kernel
+from bayescut._kernels import borrowed, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import GAUSSIAN, RESTRICTED
 from bayescut.circuit._plan import NODE_VAR, PARAM, Inputs
@@ -35,6 +35,7 @@ def _values(
     nodes: IntArray,
     maximise: bool,
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v, at = plan.node[node, NODE_VAR], plan.node[node, PARAM]
@@ -60,6 +61,7 @@ def _posteriors(
     flow: FloatArray,
     sinks: Sinks,
 ) -> None:
+    plan, ws, block, sinks = borrowed(plan), borrowed(ws), borrowed(block), borrowed(sinks)
     which = ws.which
     for node in nodes:
         v, at = plan.node[node, NODE_VAR], plan.node[node, PARAM]
@@ -77,6 +79,7 @@ def _posteriors(
 def _fill(
     plan: Inputs, ws: Marks, block: Block, nodes: IntArray, taken: IntArray, maximise: bool
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v, at = plan.node[node, NODE_VAR], plan.node[node, PARAM]

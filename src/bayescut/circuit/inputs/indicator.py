@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayescut._kernels import kernel
+from bayescut._kernels import borrowed, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import INDICATOR, RESTRICTED
 from bayescut.circuit._plan import NODE_STATE, NODE_VAR, VAR_OFFSET, Inputs
@@ -30,6 +30,7 @@ def _values(
     nodes: IntArray,
     maximise: bool,
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v, wanted = plan.node[node, NODE_VAR], plan.node[node, NODE_STATE]
@@ -57,6 +58,7 @@ def _posteriors(
     flow: FloatArray,
     sinks: Sinks,
 ) -> None:
+    plan, ws, block, sinks = borrowed(plan), borrowed(ws), borrowed(block), borrowed(sinks)
     if len(sinks.posterior) == 0:
         return
     which = ws.which
@@ -72,6 +74,7 @@ def _posteriors(
 def _fill(
     plan: Inputs, ws: Marks, block: Block, nodes: IntArray, taken: IntArray, maximise: bool
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v = plan.node[node, NODE_VAR]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayescut._kernels import kernel, merged
+from bayescut._kernels import borrowed, kernel, merged
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import JUNCTION, RESTRICTED
 from bayescut.circuit._plan import (
@@ -178,6 +178,7 @@ def _leaf_values(
     maximise: bool,
 ) -> int:
     """Write the values of leaves that stand alone; return how many have to be done in logs."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     rows, places, weight = marks.slot, marks.chosen, marks.weight
     states, found = block.states, ws.number[FOUND]
     n_hard = 0
@@ -240,6 +241,7 @@ def _stack_values(
     maximise: bool,
 ) -> int:
     """Write the values of stacks, given by their first leaves; return how many are left to do."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     found = ws.number[FOUND]
     n_hard = 0
     for node in nodes:
@@ -273,6 +275,7 @@ def _log_values(
     maximise: bool,
 ) -> None:
     """Write the values that the others have left as NaN."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     for node in nodes:
         for i in range(list_rows(need[node], marks.which)):
             if np.isnan(value[start[node] + i]):
@@ -294,6 +297,7 @@ def _leaf_posteriors(
     hard: IntArray,
 ) -> int:
     """Add the posteriors of leaves that stand alone; flags what is left to do in ``hard``."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     rows, places, weight = marks.slot, marks.chosen, marks.weight
     want_flow = len(sinks.tables) > 0
     share = np.empty(LANES)
@@ -341,6 +345,7 @@ def _stack_posteriors(
     hard: IntArray,
 ) -> int:
     """Add the posteriors of stacks, given by their first leaves; flags what is left to do."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     want_flow = len(sinks.tables) > 0
     found, lane_flow = ws.number[FOUND], ws.number[FLOW]
     n_hard = 0
@@ -400,6 +405,7 @@ def _log_posteriors(
     hard: IntArray,
 ) -> None:
     """Add the posteriors that the others have left."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     for node in nodes:
         for i in range(list_rows(need[node], marks.which)):
             at = start[node] + i
@@ -421,6 +427,7 @@ def _leaf_fill(
     blank: bool,
 ) -> int:
     """Fill in rows of leaves that stand alone; return how many are left to do."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     rows, found = marks.slot, ws.number[FOUND]
     n_hard = 0
     for node in nodes:
@@ -456,6 +463,7 @@ def _stack_fill(
     blank: bool,
 ) -> int:
     """Fill in rows of leaves in stacks; return how many are left to do."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     found = ws.number[FOUND]
     n_hard = 0
     for node in nodes:
@@ -487,6 +495,7 @@ def _log_fill(
     maximise: bool,
 ) -> None:
     """Fill in what the others have left: rows with a variable of the leaf still unknown."""
+    plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
     for node in nodes:
         family, _, _ = leaf_arrays(plan, node)
         for i in range(list_rows(taken[node], marks.which)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescut._kernels import kernel
+from bayescut._kernels import borrowed, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import RESTRICTED, STUDENT
 from bayescut.circuit._plan import NODE_VAR, PARAM, Inputs
@@ -37,6 +37,7 @@ def _values(
     nodes: IntArray,
     maximise: bool,
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v, at = plan.node[node, NODE_VAR], plan.node[node, PARAM]
@@ -63,6 +64,7 @@ def _posteriors(
     flow: FloatArray,
     sinks: Sinks,
 ) -> None:
+    plan, ws, block, sinks = borrowed(plan), borrowed(ws), borrowed(block), borrowed(sinks)
     which = ws.which
     for node in nodes:
         v, at = plan.node[node, NODE_VAR], plan.node[node, PARAM]
@@ -83,6 +85,7 @@ def _posteriors(
 def _fill(
     plan: Inputs, ws: Marks, block: Block, nodes: IntArray, taken: IntArray, maximise: bool
 ) -> None:
+    plan, ws, block = borrowed(plan), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
         v, at = plan.node[node, NODE_VAR], plan.node[node, PARAM]
