@@ -10,7 +10,7 @@ from bayescut._kernels import merged
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._plan import Sizes
 
-# Measured on an ensemble of 69 columns, half of them missing, µs a row: 64 lanes 55, 128 46, 256 48.
+# An ensemble of 69 columns, half of them missing, µs a row: 64 lanes 55, 128 lanes 46, 256 48.
 LANES = 128
 # The step of SplitMix64; each row has its own counter.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
