@@ -129,17 +129,6 @@ def _weigh(
                 belief[s, r] = x if state[r] == RESTRICTED else belief[s, r]
 
 
-@merged
-def _weigh_first(
-    message: FloatArray, i: Any, j: Any, n: int, state: IntArray, belief: FloatArray
-) -> None:
-    """The same of a binary variable, times the first message that depends on it alone."""
-    for r in range(n):
-        x = state[r]
-        belief[0, r] = message[i, r] if (x == np.uint16(0)) | (x == MISSING) else 0.0
-        belief[1, r] = message[j, r] if (x == np.uint16(1)) | (x == MISSING) else 0.0
-
-
 @inner
 def _weigh_view(
     plan: Leaves,
@@ -179,13 +168,7 @@ def _believe(
     g = links[f, HEAD]
     k = np.uint64(family[f, STATES])
     if family[f, VIEW] == NONE:
-        if k == np.uint64(2) and len(weights) == 0 and g != NONE and sends[g, OWN] != 0:
-            at = np.uint64(family[g, UP])
-            i, j = np.uint64(up[at]), np.uint64(up[at + np.uint64(1)])
-            _weigh_first(message, i, j, n, state, belief)
-            g = links[g, LINK]
-        else:
-            _weigh(weights, k, offset, which, state, belief)
+        _weigh(weights, k, offset, which, state, belief)
     while g != NONE:
         if sends[g, OWN] != 0:
             for s in range(k):
@@ -367,34 +350,23 @@ def _send_product(
     at: Any,
     belief: FloatArray,
     message: FloatArray,
-    others: int,
     up: IntArray,
-    first: Any,
-    second: Any,
+    other: Any,
     to: Any,
     n: int,
     maximise: bool,
 ) -> int:
-    """The message of a binary variable with one or two other messages for one assignment of its
-    parents; ``first`` and ``second`` are their places in ``up``. Return how many are small."""
+    """The message of a binary variable that has one other message, for one assignment of its
+    parents; ``other`` is the other's place in ``up``. Return how many are small."""
     one = np.uint64(1)
     a, b = p[at], p[at + one]
-    i, j = np.uint64(up[first]), np.uint64(up[first + one])
+    i, j = np.uint64(up[other]), np.uint64(up[other + one])
     n_small = 0
-    if others == 1:
-        for r in range(n):
-            x, y = a * (belief[0, r] * message[i, r]), b * (belief[1, r] * message[j, r])
-            x = max(x, y) if maximise else x + y
-            message[to, r] = x
-            n_small += x < SMALL
-    else:
-        c, d = np.uint64(up[second]), np.uint64(up[second + one])
-        for r in range(n):
-            x = a * ((belief[0, r] * message[i, r]) * message[c, r])
-            y = b * ((belief[1, r] * message[j, r]) * message[d, r])
-            x = max(x, y) if maximise else x + y
-            message[to, r] = x
-            n_small += x < SMALL
+    for r in range(n):
+        x, y = a * (belief[0, r] * message[i, r]), b * (belief[1, r] * message[j, r])
+        x = max(x, y) if maximise else x + y
+        message[to, r] = x
+        n_small += x < SMALL
     return n_small
 
 
@@ -508,17 +480,15 @@ def rows_up(
                     )
         elif k == two and n_bases == one and others == 0:
             n_small += _send_once(linear, at, untold, state, belief, message, slot, n, maximise)
-        elif k == two and 0 < others <= 2:
-            first = second = np.uint64(0)
+        elif k == two and others == 1:
             g = links[f, HEAD]
-            while g != NONE:
-                if sends[g, OWN] == 0:
-                    first, second = np.uint64(family[g, UP]), first
+            while sends[g, OWN] != 0:
                 g = links[g, LINK]
+            other = np.uint64(family[g, UP])
             for b in range(n_bases):
                 n_small += _send_product(
-                    linear, at + two * b, belief, message, others, up, first + two * b,
-                    second + two * b, slot + b, n, maximise,
+                    linear, at + two * b, belief, message, up, other + two * b, slot + b, n,
+                    maximise,
                 )  # fmt: skip
         else:
             for b in range(n_bases):
