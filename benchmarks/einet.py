@@ -12,8 +12,6 @@ device, and by the flows of a circuit: nothing is timed unless they agree. Every
 a checkpoint, from which the same command goes on.
 
 Published: -113.6 with 1.2 M parameters and -99.8 with 84 M (Yang, Gala, Peharz, AISTATS 2023).
-Without a GPU, and with numba replaced by a module of the same name whose decorators do nothing,
-this script needs NumPy, PyTorch and scikit-learn alone.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ def make_layout(network: str, shape: tuple[int, int], seed: int) -> Layout:
         return lay_out(graph, np.full(n, 2), int(k))
     except ValueError:
         raise SystemExit(
-            f"--network {network}: small, large, pd:PIECES:K or trees:DEPTH:TREES:K, such as pd:4:18"
+            f"--network {network}: small, large, pd:PIECES:K or trees:DEPTH:TREES:K"
         ) from None
 
 
@@ -292,7 +290,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tf32", action="store_true", help="let a GPU round factors to 10 bits")
     parser.add_argument("--data", type=Path, help="folder of the data sets (BAYESCUT_DATA)")
     parser.add_argument("--rows", type=int, help="so many images of each part only: a trial")
-    parser.add_argument("--minutes", type=float, default=9.0, help="leave a checkpoint after so long")
+    parser.add_argument(
+        "--minutes", type=float, default=9.0, help="leave a checkpoint after so long"
+    )
     parser.add_argument("--output", type=Path, default=HERE / "results" / "einet")
     parser.add_argument("--checkpoints", type=Path, help="folder of checkpoints (--output)")
     parser.add_argument("--jobs", type=int, default=-1, help="threads of NumPy")

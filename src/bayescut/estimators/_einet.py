@@ -13,7 +13,7 @@ from bayescut._progress import progress
 from bayescut._typing import FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data.table import Table
-from bayescut.estimators._held_out import HeldOutEstimator
+from bayescut.estimators._held_out import HeldOutEstimator, Parts, learning_rows
 from bayescut.estimators._validation import check_choice, check_count, check_number, draw_seed
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.learn.einet.backend import make_backend
@@ -76,7 +76,7 @@ class EiNet(HeldOutEstimator):
         from these; `mpe` and model files need a circuit, and say so. None: no limit.
     validation_fraction : float, default=0.1
         Part of the rows that decide when to stop, and are not learned from, if `fit` is given no
-        ``X_valid``.
+        ``X_valid``. 0: all rows are learned from, and decide.
     random_state : int, Generator or None, default=None
         Source of trees, first weights and the order of rows.
     n_states : int, array-like of int or None, default=None
@@ -194,7 +194,7 @@ class EiNet(HeldOutEstimator):
         backend = make_backend(self.backend, self.device, self.dtype, count_jobs(self.n_jobs))
         seed = draw_seed(self.random_state)
         layout = self._layout(table, seed)
-        parts = self._given_parts(table) or self._drawn_parts(table, seed)
+        parts = self._given_parts(table) or self._own_parts(table, seed)
         codes, rows, weights, valid, _ = parts
         total = settings.max_epochs * len(rows)
         with progress(type(self).__name__, total, self.verbose) as advance, backend.busy():
@@ -223,6 +223,14 @@ class EiNet(HeldOutEstimator):
             layout, parameters, table.domains, self.backend, self.device, self.dtype
         )
         return network
+
+    def _own_parts(self, table: Table, seed: int) -> Parts:
+        """Hold out rows, or let the rows learned from decide."""
+        if check_number("validation_fraction", self.validation_fraction) > 0:
+            return self._drawn_parts(table, seed)
+        rows, weights = learning_rows(table)
+        own = None if weights is None else weights[rows]
+        return Parts(table.codes, rows, weights, table.codes[rows], own)
 
     def _settings(self) -> Settings:
         step = check_number("step_size", self.step_size, strict=True)
