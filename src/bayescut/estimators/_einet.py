@@ -88,7 +88,7 @@ class EiNet(HeldOutEstimator):
         What queries do with values that training did not show: refuse the table, or take such
         cells as not observed.
     n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
+        Threads of NumPy and of queries; -1 uses all cores. The result does not depend on it.
     verbose : int, default=0
         Show a progress bar if positive.
 
