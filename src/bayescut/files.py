@@ -47,6 +47,7 @@ ESTIMATORS: dict[str, str] = {
     "CutsetRegressor": "bayescut.estimators",
     "DCSN": "bayescut.estimators",
     "EMCNetBD": "bayescut.estimators",
+    "EiNet": "bayescut.estimators",
     "IDSPN": "bayescut.estimators",
     "LearnSPN": "bayescut.estimators",
     "Strudel": "bayescut.estimators",

@@ -3,6 +3,7 @@
 from bayescut.estimators._classifier import CutsetClassifier
 from bayescut.estimators._continuous import ContinuousMixture
 from bayescut.estimators._cutset import CNetBD, CNetBIC, CutsetNetwork
+from bayescut.estimators._einet import EiNet
 from bayescut.estimators._ensemble import CutsetEnsemble
 from bayescut.estimators._imputer import CutsetImputer
 from bayescut.estimators._indirect import IDSPN
@@ -28,6 +29,7 @@ __all__ = [
     "CutsetOutlierDetector",
     "CutsetRegressor",
     "EMCNetBD",
+    "EiNet",
     "LearnSPN",
     "Strudel",
     "XCNet",
