@@ -39,7 +39,7 @@ from bayescut.learn.einet.structure import poon_domingos, random_binary_trees
 
 HERE = Path(__file__).resolve().parent
 SHAPE = (28, 28)
-NETWORKS = {"small": "pd:4:18", "large": "pd:7:30"}
+NETWORKS = {"small": "pd:4,16:7", "large": "pd:7:30"}
 EPOCH_FIELDS = ["network", "seed", "device", "alpha", "epoch", "seconds", "train_ll", "valid_ll"]
 FIELDS = [
     "network", "seed", "device", "alpha", "weights", "epochs", "best_epoch", "valid_ll", "test_ll",
