@@ -10,12 +10,10 @@ import numpy as np
 import typer
 
 from bayescut._atomic import writing
-from bayescut.circuit._kinds import NAMES
-from bayescut.circuit.outline import outline
 from bayescut.cli._depends import show_dependence
 from bayescut.cli._errors import CommandError, count
 from bayescut.cli._models import LoadedModel, load_model
-from bayescut.cli._options import Json, ModelFile
+from bayescut.cli._options import Json, ModelFile, Quiet
 from bayescut.cli._terminal import emit, emit_json, print_table
 
 __all__ = ["show"]
@@ -53,9 +51,12 @@ def show(
         ),
     ] = None,
     theme: Annotated[Theme, typer.Option(help="For white or for dark paper.")] = Theme.light,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Describe a model: its size, its columns, and the cuts that most rows meet."""
+    from bayescut.circuit.outline import outline
+
     model = load_model(model_file)
     if draw is not None:
         _draw(model, draw, lines, theme.value)
@@ -98,6 +99,8 @@ def _draw(model: LoadedModel, path: str, max_rows: int, theme: str) -> None:
 
 
 def _facts(model: LoadedModel) -> dict[str, Any]:
+    from bayescut.circuit._kinds import NAMES
+
     circuit = model.circuit
     counts = np.bincount(circuit.kind, minlength=len(NAMES)).tolist()
     properties = circuit.properties

@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayescut.cli._answers import find_state
 from bayescut.cli._dialect import (
     ALWAYS_MISSING,
     MISSING,
@@ -30,7 +29,9 @@ from bayescut.cli._dialect import (
 )
 from bayescut.cli._errors import CommandError, close_name, count, say
 from bayescut.cli._terminal import waiting
-from bayescut.data import Domain, Domains
+
+if TYPE_CHECKING:
+    from bayescut.data import Domain, Domains
 
 __all__ = [
     "PARQUET_SUFFIXES",
@@ -374,6 +375,8 @@ def _as_labels(column: Any, domain: Domain) -> Any:
 
     One odd cell makes pandas read a whole column of numbers as text.
     """
+    from bayescut.cli._answers import find_state
+
     if domain.labels is not None and all(isinstance(x, str) for x in domain.labels.tolist()):
         return None
     if getattr(column.dtype, "kind", "O") not in "OT":

@@ -60,7 +60,8 @@ class SingleCutset(CircuitEstimator):
             if apart is None or len(apart) == 0:
                 root = learner.learn(table, rows, advance)
             else:
-                warn_of_identifiers(table.domains, len(rows), apart)
+                # Copies of rows with gaps share the weight of their row.
+                warn_of_identifiers(table.domains, round(table.total_weight(rows)), apart)
                 root = learn_apart(
                     lambda some: learner.learn(some, rows, advance),
                     table, rows, apart, learner.score,
