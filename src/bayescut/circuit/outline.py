@@ -7,6 +7,7 @@ the tree and `bayescut.circuit.drawing` draws it.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,16 @@ from bayescut.circuit.inputs import INPUTS
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
+    from bayescut.data import Domain
 
-__all__ = ["Edge", "Item", "describe", "outline", "summarise"]
+__all__ = ["Edge", "Item", "cells_text", "describe", "outline", "states_text", "summarise"]
 
 # Branches of one node that are shown; of more, the largest.
 MOST_BRANCHES = 8
+# Labels of a branch that are named.
+MOST_LABELS = 4
+# Letters of a branch and of a title in an outline: a line of a screen, with some levels before it.
+EDGE_LETTERS, TITLE_LETTERS = 48, 60
 # A leaf of more variables is one item.
 MOST_LEAF_VARIABLES = 12
 
@@ -84,6 +90,64 @@ def name_of(circuit: Circuit, variable: int) -> str:
     return circuit.domains[variable].name or str(variable)
 
 
+def cells_text(domain: Domain, first: int, last: int) -> str:
+    """Say which numbers lie in neighbouring cells of a column of numbers.
+
+    Examples
+    --------
+    >>> from bayescut.circuit.outline import cells_text
+    >>> from bayescut.data import describe_table
+    >>> import pandas as pd
+    >>> ages = pd.DataFrame({"age": range(10, 90)})
+    >>> age = describe_table(ages, max_cells=4).domains[0]
+    >>> cells_text(age, 0, 1), cells_text(age, 2, 2), cells_text(age, 2, 3)
+    ('<= 49', '50 to 69', '>= 50')
+    """
+    grid = domain.grid
+    if grid is None:
+        raise ValueError("only numbers lie in cells")
+    if first == 0 and last == grid.n_cells - 1:
+        return "any"
+    low = domain.value(float(grid.snap(grid.starts[max(first - 1, 0)] * grid.step)))
+    if last == grid.n_cells - 1:
+        return f">= {low}"
+    high = domain.value(float(grid.snap((grid.starts[last] - 1) * grid.step)))
+    if first == 0:
+        return f"<= {high}"
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def states_text(domain: Domain, states: Sequence[int]) -> str:
+    """Say which states a branch takes: labels, few of many, or intervals of numbers.
+
+    Examples
+    --------
+    >>> from bayescut.circuit.outline import states_text
+    >>> from bayescut.data import Domain
+    >>> towns = Domain("town", 9, list("abcdefghi"))
+    >>> states_text(towns, [0, 3]), states_text(towns, [0, 2, 3, 4, 5, 6, 7, 8])
+    ('a, d', 'all but b')
+    >>> states_text(Domain("town", 20), range(0, 14, 2))
+    '0, 2, 4, and 4 more'
+    """
+    if domain.grid is not None:
+        runs: list[list[int]] = []
+        for state in sorted(states):
+            if runs and state == runs[-1][1] + 1:
+                runs[-1][1] = state
+            else:
+                runs.append([state, state])
+        parts = [cells_text(domain, first, last) for first, last in runs]
+    else:
+        rest = sorted(set(range(domain.n_states)) - set(states))
+        if len(states) > MOST_LABELS and 0 < len(rest) < MOST_LABELS:
+            return f"all but {', '.join(str(domain.label(state)) for state in rest)}"
+        parts = [str(domain.label(state)) for state in states]
+    if len(parts) > MOST_LABELS:
+        parts = [*parts[: MOST_LABELS - 1], f"and {len(parts) - MOST_LABELS + 1:,} more"]
+    return ", ".join(parts)
+
+
 def describe(circuit: Circuit, node: int) -> tuple[str, str, list[Edge]]:
     """Return what a node is called, its kind, and its branches."""
     kind = int(circuit.kind[node])
@@ -97,7 +161,7 @@ def describe(circuit: Circuit, node: int) -> tuple[str, str, list[Edge]]:
         for edge in edges:
             begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
             states = circuit.branch_state[begin:end].tolist()
-            labels.append(", ".join(str(domain.label(state)) for state in states))
+            labels.append(states_text(domain, states))
         return (
             f"cut on {name_of(circuit, variable)}",
             "cut",
@@ -321,8 +385,8 @@ def outline(circuit: Circuit, depth: int | None = None, most_rows: int = 24) -> 
     lines: list[str] = []
 
     def write(item: Item, before: str, indent: str) -> None:
-        edge = f"{item.edge()}: " if item.edge() else ""
-        lines.append(f"{before}{edge}{item.title}")
+        edge = item.edge(EDGE_LETTERS)
+        lines.append(f"{before}{f'{edge}: ' if edge else ''}{item.name(TITLE_LETTERS)}")
         for position, child in enumerate(item.children):
             last = position == len(item.children) - 1
             write(child, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "))
