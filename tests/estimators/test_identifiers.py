@@ -1,6 +1,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayescut import CutsetNetwork
@@ -85,5 +86,5 @@ def test_copies_of_rows_with_gaps_are_not_more_rows():
     table["a"] = table["a"].mask(np.arange(100) % 10 > 0)
     table["b"] = rng.choice(["x", "y"], 100)
     with pytest.warns(IdentifierWarning, match=r"from 100 rows .* 'name' \(100 states\)"):
-        model = bc.CutsetNetwork(n_jobs=1).fit(table)
+        model = CutsetNetwork(n_jobs=1).fit(table)
     assert model.n_parameters_ < 150

@@ -39,6 +39,7 @@ class Edge:
     label: str
     weight: float | None
     child: int
+    brief: str = ""
 
 
 @dataclass
@@ -54,6 +55,8 @@ class Item:
         Probability of coming to it from the root.
     label : str
         On the edge that leads to it.
+    brief : str
+        The same in fewer letters.
     weight : float or None
         Probability of that edge.
     children : list of Item
@@ -65,6 +68,7 @@ class Item:
     label: str = ""
     weight: float | None = None
     children: list[Item] = field(default_factory=list)
+    brief: str = ""
 
     def edge(self, letters: int | None = None) -> str:
         """The words on the edge that leads to it; the label is cut short, not the number."""
@@ -72,7 +76,10 @@ class Item:
         if not self.label:
             return number
         number = f" ({number})" if number else ""
-        return _short(self.label, letters, number)
+        if letters is None or len(self.label) + len(number) <= letters or not self.brief:
+            return _short(self.label, letters, number)
+        first, sign, rest = self.brief.rpartition(" +")
+        return _short(first, letters, sign + rest + number)
 
     def name(self, letters: int | None = None) -> str:
         """The title; what is said of more items is not cut short."""
@@ -157,16 +164,15 @@ def describe(circuit: Circuit, node: int) -> tuple[str, str, list[Edge]]:
     if kind == DECISION:
         variable = int(circuit.var[node])
         domain = circuit.domains[variable]
-        labels = []
-        for edge in edges:
+        branches = []
+        for edge, weight, child in zip(edges, weights, children, strict=True):
             begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
             states = circuit.branch_state[begin:end].tolist()
-            labels.append(states_text(domain, states))
-        return (
-            f"cut on {name_of(circuit, variable)}",
-            "cut",
-            [Edge(*edge) for edge in zip(labels, weights, children, strict=True)],
-        )
+            brief = ""
+            if domain.grid is None and len(states) > 1:
+                brief = f"{domain.label(states[0])} +{len(states) - 1}"
+            branches.append(Edge(states_text(domain, states), weight, child, brief))
+        return f"cut on {name_of(circuit, variable)}", "cut", branches
     if kind == SUM:
         branches = [Edge("", w, c) for w, c in zip(weights, children, strict=True)]
         return f"mixture of {len(children)}", "sum", branches
@@ -294,7 +300,7 @@ def summarise(
         for edge in shown:
             title, kind, _ = describe(circuit, edge.child)
             reach = item.reach * (1.0 if edge.weight is None else edge.weight)
-            child = Item(title, kind, reach, edge.label, edge.weight)
+            child = Item(title, kind, reach, edge.label, edge.weight, brief=edge.brief)
             item.children.append(child)
             entry = (kind == "leaf", -reach, n_found, level + 1, edge.child, child)
             heapq.heappush(heap, entry)

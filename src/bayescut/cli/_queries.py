@@ -252,7 +252,10 @@ def _with_cells(
             continue
         elif gaps.any() and domain.grid is not None:
             texts = rows[name].to_numpy(dtype=object, copy=True)
-            texts[gaps] = [_number_text(x, domain) for x in filled[1][gaps, column].tolist()]
+            texts[gaps] = [
+                _number_text(x, domain).replace(".", table.dialect.decimal)
+                for x in filled[1][gaps, column].tolist()
+            ]
             rows[name] = texts
         elif gaps.any():
             texts = rows[name].to_numpy(dtype=object, copy=True)

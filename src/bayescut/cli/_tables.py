@@ -213,7 +213,8 @@ def read_table(
                 raise
             if "EOF inside string" in str(error):
                 error = ValueError("a quote is opened in it and never closed")
-            raise CommandError(f"{title} cannot be read as a table: {error}.") from error
+            text = str(error).rstrip(".")
+            raise CommandError(f"{title} cannot be read as a table: {text}.") from error
     frame = table.frame
     if frame.columns.inferred_type == "integer" and options.ignore:
         frame.columns = frame.columns.astype(str)
@@ -258,6 +259,7 @@ def _read_csv(
             names=keys,
             sep=dialect.separator,
             quotechar=dialect.quote,
+            decimal=dialect.decimal,
             keep_default_na=False,
             skipinitialspace=True,
             index_col=False,
