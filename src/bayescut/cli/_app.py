@@ -23,7 +23,7 @@ from bayescut.cli._show import show
 
 __all__ = ["app", "run"]
 
-_HELP = """Density models for tables that learn their own structure and answer any query exactly.
+_HELP = """Density models for tables that learn their own structure and answer queries exactly.
 
 Learn a model from a table, then ask it:
 

@@ -318,7 +318,10 @@ def query(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Ask a model for probabilities and explanations; the answers are exact.
+    """Ask a model for probabilities and explanations.
+
+    Probabilities are exact on every model. Explanations are exact on single networks; on mixtures
+    and ensembles they are the best of the best component, which the answer says.
 
     \b
     P(smoker=yes | age=old, sex=f)    a probability
