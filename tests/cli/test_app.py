@@ -283,7 +283,7 @@ def test_quiet_is_quiet(
     for arguments in ((), ("--quiet",)):
         screen = Screen()
         monkeypatch.setattr(sys, "stderr", screen)
-        assert main(["fit", str(people), "-o", str(tmp_path / "m.bc"), *arguments]) == 0
+        assert main([*arguments, "fit", str(people), "-o", str(tmp_path / "m.bc")]) == 0
         texts[arguments] = screen.text
     assert "Try: bayescut show" in texts[()]
     assert "CutsetNetwork" not in texts[("--quiet",)]

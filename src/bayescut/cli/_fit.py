@@ -15,6 +15,7 @@ from bayescut.cli._errors import CommandError
 from bayescut.cli._forecast import forecast
 from bayescut.cli._options import Gaps, Json, Kinds, TableFile, Text, kinds_of, reads_table
 from bayescut.cli._output import output_stream
+from bayescut.cli._silence import is_quiet
 from bayescut.cli._tables import PIPE, TableOptions, read_table, with_types
 from bayescut.cli._terminal import emit, emit_json, is_terminal, note, waiting
 from bayescut.exceptions import DataError
@@ -65,7 +66,7 @@ def fit(
     from bayescut.files import ESTIMATORS, save
 
     chosen = parse_learner(learner)
-    verbose = 1 if is_terminal(sys.stderr) and not options.quiet else None
+    verbose = 1 if is_terminal(sys.stderr) and not is_quiet() else None
     model = chosen.build(seed, verbose=verbose)
     if type(model).__name__ not in ESTIMATORS:
         raise CommandError(
