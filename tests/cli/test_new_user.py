@@ -278,7 +278,8 @@ def test_a_new_user(command: Command, tmp_path: Path, name: str) -> None:
     scored = json.loads(command.ok("score", model, path, *ignore, *quiet, "--json"))
     assert scored["rows"] == 150
     assert np.isfinite(scored["mean_log_likelihood"])
-    _predict(command, model, path, ignore + quiet, list(kinds), 150)
+    label = next(column for column in reversed(list(kinds)) if kinds[column] == "label")
+    _predict(command, model, path, ignore + quiet, label, 150)
 
 
 def _compare(kind: Excerpt, before: str, after: str) -> None:
@@ -317,15 +318,15 @@ def _kinds(command: Command, path: Path, options: list[str]) -> dict[str, str]:
 
 
 def _predict(
-    command: Command, model: Path, path: Path, options: list[str], names: list[str], n_rows: int
+    command: Command, model: Path, path: Path, options: list[str], label: str, n_rows: int
 ) -> None:
-    """The last column, a label in all ten, from the others."""
-    text = command.ok("predict", model, path, "--target", names[-1], *options)
+    """A column of labels from the others."""
+    text = command.ok("predict", model, path, "--target", label, *options)
     # In the dialect of the table.
     separator = next(sign for sign in ",; \t" if sign in text.splitlines()[0])
     quote = "'" if text.startswith("'") else '"'
     head, *rows = csv.reader(io.StringIO(text), delimiter=separator, quotechar=quote)
-    assert head[:2] == [names[-1], "probability"]
+    assert head[:2] == [label, "probability"]
     assert len(rows) == n_rows
     assert all(0 < float(row[1]) <= 1 for row in rows)
 
@@ -428,7 +429,7 @@ def test_the_files_at_hand(command: Command, tmp_path: Path, name: str) -> None:
     drawn = command.ok("sample", model, "-n", 5, "--seed", 0)
     assert len(list(csv.reader(io.StringIO(drawn)))) >= 5
     label = next(column for column in reversed(list(kinds)) if column not in kind.numbers)
-    _predict(command, model, part, options, [label], len(rows) - kind.header)
+    _predict(command, model, part, options, label, len(rows) - kind.header)
     for domain in bc.load(model).domains_:
         if domain.labels is not None:
             assert not any(str(label)[0] in "?'\" " for label in domain.labels.tolist())
