@@ -11,6 +11,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def learn(name: str, make: Callable[[], Any], X: np.ndarray, test: np.ndarray) -
     return Result(name, model, model.score(test), model.n_parameters_, seconds, score)
 
 
-def run(output: Path, *, seed: int = 0) -> list[Result]:
+def run(output: Path, *, seed: int = 0, quiet: bool = False) -> list[Result]:
     """Run the demo.
 
     Parameters
@@ -96,6 +97,8 @@ def run(output: Path, *, seed: int = 0) -> list[Result]:
         Folder for the pictures; made if it does not exist.
     seed : int
         Seed of the draws.
+    quiet : bool
+        Whether neither a bar nor remarks are wanted, only results.
 
     Returns
     -------
@@ -108,11 +111,12 @@ def run(output: Path, *, seed: int = 0) -> list[Result]:
         f"Binary digits: {len(X):,} rows to learn from, {len(data.test):,} to test, "
         f"{X.shape[1]} pixels."
     )
-    say(
-        "The first run on a machine compiles the kernels, which takes about a minute; "
-        "later runs find them in the cache."
-    )
-    with progress("", 2 * len(LEARNERS), transient=True) as advance:
+    if not quiet:
+        say(
+            "The first run on a machine compiles the kernels, which takes about a minute; "
+            "later runs find them in the cache."
+        )
+    with progress("", 2 * len(LEARNERS), 0 if quiet else 1, transient=True) as advance:
         start = time.perf_counter()
         for name, make in LEARNERS:
             advance(description=f"{name}: compiling kernels or reading them from the cache")
@@ -128,9 +132,7 @@ def run(output: Path, *, seed: int = 0) -> list[Result]:
     print_table(HEADINGS, [result.cells() for result in results], title="Density of binary digits")
     say(f"\n{NOTE}")
     draw(results, data.test, output, seed)
-    try:
-        import rich  # noqa: F401
-    except ImportError:
+    if not quiet and find_spec("rich") is None:
         say(HINT)
     return results
 

@@ -107,3 +107,11 @@ def test_nothing_overlaps_in_a_picture(make, theme: str) -> None:
     )
     assert abs(sum(paper) - sum(ink)) > 2  # of 3
     plt.close(figure)
+
+
+def test_a_branch_of_many_labels_is_short() -> None:
+    labels = "Algeria, Argentina, Argentina/USA, and 69 more"
+    item = Item("cut on ID", "cut", 1.0, labels, 0.661, brief="Algeria +71")
+    assert item.edge() == f"{labels} (0.661)"
+    assert item.edge(26) == "Algeria +71 (0.661)"
+    assert item.edge(18) == "Alger… +71 (0.661)"

@@ -4,14 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
 
 import bayescut as bc
 from bayescut.cli import main
-from bayescut.cli._compiling import compiling
+from bayescut.cli._app import app
+from bayescut.cli._compiling import REMARK, compiling
+from bayescut.cli._silence import hush, speaking
 from bayescut.cli._terminal import bar, emit, emit_json, is_terminal, note, print_table, waiting
 
 
@@ -30,6 +35,23 @@ def test_help_teaches(command: Command) -> None:
     assert command.ok("--version") == f"bayescut {bc.__version__}\n"
 
 
+def test_help_comes_at_once() -> None:
+    # numba and scikit-learn take seconds where the machine is busy.
+    program = (
+        "import sys; from bayescut.cli import main; main(['fit', '--help']); "
+        "sys.exit(str(sorted({'numba', 'sklearn', 'pandas', 'scipy'} & set(sys.modules))))"
+    )
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        check=False,
+    )
+    assert done.stderr.strip() == "[]"
+
+
 def test_debug_shows_where(command: Command, tmp_path: Path) -> None:
     missing = tmp_path / "no.bc"
     for arguments in (("--debug", "show", missing), ("show", missing, "--debug")):
@@ -45,7 +67,7 @@ def test_surprises_are_one_line_too(
     def explode(*arguments: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("bayescut.cli._show.outline", explode)
+    monkeypatch.setattr("bayescut.circuit.outline.outline", explode)
     code, _, err = command("show", model)
     assert code == 1
     assert err == "bayescut: error: KeyError: 'x' (this should not happen; --debug shows where)\n"
@@ -53,7 +75,7 @@ def test_surprises_are_one_line_too(
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bayescut.cli._show.outline", interrupt)
+    monkeypatch.setattr("bayescut.circuit.outline.outline", interrupt)
     code, _, err = command("show", model)
     assert code == 130
     assert "Traceback" not in err
@@ -139,9 +161,10 @@ def test_show_draws_and_ends(command: Command, model: Path, tmp_path: Path) -> N
 
 def test_the_demo(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr("bayescut.demo.run", lambda output, *, seed: seen.append((output, seed)))
+    monkeypatch.setattr("bayescut.demo.run", lambda output, **more: seen.append((output, more)))
     command.ok("demo", "-o", tmp_path, "--seed", 3)
-    assert seen == [(tmp_path, 3)]
+    command.ok("demo", "-o", tmp_path, "-q")
+    assert seen == [(tmp_path, {"seed": 3, "quiet": False}), (tmp_path, {"seed": 0, "quiet": True})]
 
 
 class Screen:
@@ -186,39 +209,71 @@ def test_progress_is_for_those_who_look(
     assert capsys.readouterr().out == ""
 
 
-def test_a_first_run_says_that_it_compiles(
+def test_a_first_run_says_once_that_it_compiles(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from numba import njit
 
-    def work() -> str:
-        screen = Screen()
-        monkeypatch.setattr(sys, "stderr", screen)
-        monkeypatch.setattr("bayescut.cli._compiling.PAUSE", 0.0)
-        with compiling():
-            for _ in range(2):
-                njit(lambda x: x + 1)(2)
-        return screen.text
+    def work() -> None:
+        for _ in range(2):  # as learning and scoring do
+            with compiling():
+                for _ in range(2):
+                    njit(lambda x: x + 1)(2)
 
-    first, *more = work().splitlines()
-    assert first.startswith("bayescut: compiling kernels: the first run")
-    assert [line.split(" in ")[0] for line in more] == [
-        "bayescut: compiling kernels: 1 done",
-        "bayescut: compiling kernels: 2 done",
-    ]
+    with speaking():
+        work()
+        assert capsys.readouterr() == ("", f"bayescut: {REMARK}\n")
+        work()
+        assert capsys.readouterr() == ("", "")
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
+    with speaking():
+        work()
+    assert screen.text.startswith("bayescut: compiling kernels: the first run")
+    assert screen.text.count("the first run") == 1
+    assert "compiling kernels: 2 done" in screen.text  # beside a bar
+    screen.text = ""
     known = njit(lambda x: x + 1)
     known(2)
-    with compiling():
-        known(2)  # compiled before
-    with compiling(quiet=True):
-        njit(lambda x: x + 2)(2)
+    with speaking():
+        with compiling():
+            known(2)  # compiled before
+        with compiling(quiet=True):
+            njit(lambda x: x + 2)(2)
+        hush(True)
+        work()
     assert screen.text == ""
-    monkeypatch.undo()
-    with compiling():  # nobody is looking
-        njit(lambda x: x + 3)(2)
-    assert capsys.readouterr() == ("", "")
+
+
+def test_warnings_are_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(*arguments: object, **more: object) -> None:
+        warnings.warn("Leave them out,\nor pass identifiers='keep'.", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr("bayescut.demo.run", warn)
+    _, err = command.told("demo")
+    assert err == (
+        "bayescut: Leave them out with --ignore, or learn with -l "
+        "\"CutsetNetwork(identifiers='keep')\".\n"
+    )
+    command.ok("demo", "--quiet")
+
+
+def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, found in group.commands.items():
+        if hasattr(found, "commands"):
+            yield from _commands(found, (*path, name))
+        else:
+            yield (*path, name), found
+
+
+def test_every_command_can_be_quiet() -> None:
+    from typer.main import get_command
+
+    found = dict(_commands(get_command(app)))
+    assert ("fit",) in found and ("bench", "run") in found
+    for path, each in found.items():
+        options = {flag for option in each.params for flag in option.opts}
+        assert {"--quiet", "-q"} <= options, path
 
 
 def test_quiet_is_quiet(
@@ -228,7 +283,7 @@ def test_quiet_is_quiet(
     for arguments in ((), ("--quiet",)):
         screen = Screen()
         monkeypatch.setattr(sys, "stderr", screen)
-        assert main(["fit", str(people), "-o", str(tmp_path / "m.bc"), *arguments]) == 0
+        assert main([*arguments, "fit", str(people), "-o", str(tmp_path / "m.bc")]) == 0
         texts[arguments] = screen.text
     assert "Try: bayescut show" in texts[()]
     assert "CutsetNetwork" not in texts[("--quiet",)]
@@ -249,3 +304,33 @@ def test_tables_for_people_and_for_pipes(
 def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     emit_json({"a": [float("-inf"), (1, True)], "b": Path("é")})
     assert json.loads(capsys.readouterr().out) == {"a": [None, [1, True]], "b": "é"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("query", "MODEL", "P(age)"),
+        ("sample", "MODEL", "-n", "3"),
+        ("score", "MODEL", "TABLE"),
+        ("impute", "MODEL", "TABLE"),
+        ("show", "MODEL"),
+        ("check", "TABLE"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_answers_can_come_alone(
+    words: tuple[str, ...],
+    before: bool,
+    people: Path,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    places = {"MODEL": str(model), "TABLE": str(people)}
+    arguments = [places.get(word, word) for word in words]
+    assert main(["--quiet", *arguments] if before else [*arguments, "-q"]) == 0
+    assert screen.text == ""
+    assert capsys.readouterr().out

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import os
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -410,3 +411,29 @@ def test_tables_are_read_in_python_too(people: Path) -> None:
     table = read_table(str(people), TableOptions(), cells=True)
     assert table.header
     assert table.cells.shape == table.frame.shape
+
+
+def test_decimal_commas(command: Command, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    numbers, labels = rng.normal(20, 3, 80), rng.choice(["a", "b,c"], 80)
+    lines = [f"{x:.2f};{s}".replace(".", ",") for x, s in zip(numbers, labels, strict=True)]
+    lines[3] = ";a"
+    path, model = tmp_path / "t.csv", tmp_path / "t.bc"
+    path.write_text("x;s\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    report = json.loads(command.ok("check", path, "--json"))["columns"]
+    assert [column["kind"] for column in report] == ["number", "label"]
+    command.ok("fit", path, "-o", model, "-l", "CNetBD")
+    command.ok("impute", model, path, "-o", path, "--method", "median")
+    filled = path.read_text(encoding="utf-8").splitlines()[1:]
+    assert [new for new, old in zip(filled, lines, strict=True) if new != old] == [filled[3]]
+    assert re.fullmatch(r"\d+,\d+;a", filled[3])
+    # Points are points where any number has one.
+    path.write_text("x;y\n1,5;2.5\n2,5;3.5\n", encoding="utf-8")
+    report = json.loads(command.ok("check", path, "--json"))["columns"]
+    assert [column["kind"] for column in report] == ["label", "number"]
+
+
+def test_one_is_one(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x\n1\n2\n", encoding="utf-8")
+    assert "2 rows, 1 column\n" in command.ok("check", path)

@@ -1,6 +1,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayescut import CutsetNetwork
@@ -75,3 +76,15 @@ def test_the_guard_counts_what_is_learned_about():
     with pytest.raises(DataError, match=r"27 GiB to count\. Column 1 has 30000"):
         check_size(domains)
     check_size(domains, np.array([1]))
+
+
+def test_copies_of_rows_with_gaps_are_not_more_rows():
+    # Rows with gaps are learned from in five copies: 500 rows would teach something of 100 names.
+    rng = np.random.default_rng(0)
+    names = [f"n{i}" for i in range(100)]
+    table = pd.DataFrame({"name": names, "a": rng.choice(["x", "y"], 100), "b": "z"})
+    table["a"] = table["a"].mask(np.arange(100) % 10 > 0)
+    table["b"] = rng.choice(["x", "y"], 100)
+    with pytest.warns(IdentifierWarning, match=r"from 100 rows .* 'name' \(100 states\)"):
+        model = CutsetNetwork(n_jobs=1).fit(table)
+    assert model.n_parameters_ < 150

@@ -325,7 +325,18 @@ def originals(monkeypatch):
         }
     )
     network = bc.CNetBD().fit(frame)
-    return [dumps(circuit), dumps(model), dumps(network)]
+    # Numbers, dates and durations with gaps that tell something.
+    since = pd.Timestamp("2020-02-28") + pd.to_timedelta(np.arange(40) % 7, "D")
+    mixed = pd.DataFrame(
+        {
+            "mass": np.where(np.arange(40) % 6 == 0, np.nan, (np.arange(40) % 11) / 4),
+            "since": pd.Series(since).mask(np.arange(40) % 9 == 1),
+            "wait": pd.to_timedelta(np.arange(40) % 5, "h"),
+            "sort": pd.array([None if i % 8 == 3 else i % 2 == 0 for i in range(40)], "boolean"),
+        }
+    )
+    gaps = bc.CNetBD(missing="informative", columns={"mass": "number"}).fit(mixed)
+    return [dumps(circuit), dumps(model), dumps(network), dumps(gaps)]
 
 
 def test_mutants_are_refused_or_sound(originals):

@@ -219,6 +219,15 @@ def test_coarser_cells_hold_the_same_numbers():
         assert np.allclose(grid.log_density([0.1, 2.5]), fine.log_density([0.1, 2.5]))
 
 
+def test_coarser_cells_keep_gaps_beside_columns_of_many_states():
+    fine = numbers(300, 0.5)
+    domains = Domains([*fine.domains, *Domains.of_sizes([300])])
+    codes = np.column_stack([fine.codes.astype(np.uint16), np.arange(300, dtype=np.uint16)])
+    codes[::7, 0] = 65535
+    table = Table(codes, domains, None, np.column_stack([fine.values, np.full(300, np.nan)]))
+    assert (coarsen(table, 2).observed == table.observed).all()
+
+
 def test_resolution_follows_rows_and_dependence():
     few, many = choose_resolution(numbers(60, 0.05)), choose_resolution(numbers(4000, 0.05))
     loose = choose_resolution(numbers(4000, 1.0))

@@ -15,7 +15,7 @@ __all__ = ["draw"]
 
 # A screen in inches, and the letters that fit into a box and onto an edge.
 _SCREEN = 13.3
-_BOX_LETTERS, _EDGE_LETTERS = 34, 20
+_BOX_LETTERS, _EDGE_LETTERS = 34, 26
 # Letters of DejaVu Sans Mono, matplotlib's own, are all 0.602 em wide: no renderer is needed to
 # know what overlaps.
 _LETTER = 0.602 / 72

@@ -7,6 +7,7 @@ the tree and `bayescut.circuit.drawing` draws it.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,16 @@ from bayescut.circuit.inputs import INPUTS
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
+    from bayescut.data import Domain
 
-__all__ = ["Edge", "Item", "describe", "outline", "summarise"]
+__all__ = ["Edge", "Item", "cells_text", "describe", "outline", "states_text", "summarise"]
 
 # Branches of one node that are shown; of more, the largest.
 MOST_BRANCHES = 8
+# Labels of a branch that are named.
+MOST_LABELS = 4
+# Letters of a branch and of a title in an outline: a line of a screen, with some levels before it.
+EDGE_LETTERS, TITLE_LETTERS = 48, 60
 # A leaf of more variables is one item.
 MOST_LEAF_VARIABLES = 12
 
@@ -33,6 +39,7 @@ class Edge:
     label: str
     weight: float | None
     child: int
+    brief: str = ""
 
 
 @dataclass
@@ -48,6 +55,8 @@ class Item:
         Probability of coming to it from the root.
     label : str
         On the edge that leads to it.
+    brief : str
+        The same in fewer letters.
     weight : float or None
         Probability of that edge.
     children : list of Item
@@ -59,6 +68,7 @@ class Item:
     label: str = ""
     weight: float | None = None
     children: list[Item] = field(default_factory=list)
+    brief: str = ""
 
     def edge(self, letters: int | None = None) -> str:
         """The words on the edge that leads to it; the label is cut short, not the number."""
@@ -66,7 +76,10 @@ class Item:
         if not self.label:
             return number
         number = f" ({number})" if number else ""
-        return _short(self.label, letters, number)
+        if letters is None or len(self.label) + len(number) <= letters or not self.brief:
+            return _short(self.label, letters, number)
+        first, sign, rest = self.brief.rpartition(" +")
+        return _short(first, letters, sign + rest + number)
 
     def name(self, letters: int | None = None) -> str:
         """The title; what is said of more items is not cut short."""
@@ -84,6 +97,64 @@ def name_of(circuit: Circuit, variable: int) -> str:
     return circuit.domains[variable].name or str(variable)
 
 
+def cells_text(domain: Domain, first: int, last: int) -> str:
+    """Say which numbers lie in neighbouring cells of a column of numbers.
+
+    Examples
+    --------
+    >>> from bayescut.circuit.outline import cells_text
+    >>> from bayescut.data import describe_table
+    >>> import pandas as pd
+    >>> ages = pd.DataFrame({"age": range(10, 90)})
+    >>> age = describe_table(ages, max_cells=4).domains[0]
+    >>> cells_text(age, 0, 1), cells_text(age, 2, 2), cells_text(age, 2, 3)
+    ('<= 49', '50 to 69', '>= 50')
+    """
+    grid = domain.grid
+    if grid is None:
+        raise ValueError("only numbers lie in cells")
+    if first == 0 and last == grid.n_cells - 1:
+        return "any"
+    low = domain.value(float(grid.snap(grid.starts[max(first - 1, 0)] * grid.step)))
+    if last == grid.n_cells - 1:
+        return f">= {low}"
+    high = domain.value(float(grid.snap((grid.starts[last] - 1) * grid.step)))
+    if first == 0:
+        return f"<= {high}"
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def states_text(domain: Domain, states: Sequence[int]) -> str:
+    """Say which states a branch takes: labels, few of many, or intervals of numbers.
+
+    Examples
+    --------
+    >>> from bayescut.circuit.outline import states_text
+    >>> from bayescut.data import Domain
+    >>> towns = Domain("town", 9, list("abcdefghi"))
+    >>> states_text(towns, [0, 3]), states_text(towns, [0, 2, 3, 4, 5, 6, 7, 8])
+    ('a, d', 'all but b')
+    >>> states_text(Domain("town", 20), range(0, 14, 2))
+    '0, 2, 4, and 4 more'
+    """
+    if domain.grid is not None:
+        runs: list[list[int]] = []
+        for state in sorted(states):
+            if runs and state == runs[-1][1] + 1:
+                runs[-1][1] = state
+            else:
+                runs.append([state, state])
+        parts = [cells_text(domain, first, last) for first, last in runs]
+    else:
+        rest = sorted(set(range(domain.n_states)) - set(states))
+        if len(states) > MOST_LABELS and 0 < len(rest) < MOST_LABELS:
+            return f"all but {', '.join(str(domain.label(state)) for state in rest)}"
+        parts = [str(domain.label(state)) for state in states]
+    if len(parts) > MOST_LABELS:
+        parts = [*parts[: MOST_LABELS - 1], f"and {len(parts) - MOST_LABELS + 1:,} more"]
+    return ", ".join(parts)
+
+
 def describe(circuit: Circuit, node: int) -> tuple[str, str, list[Edge]]:
     """Return what a node is called, its kind, and its branches."""
     kind = int(circuit.kind[node])
@@ -93,16 +164,15 @@ def describe(circuit: Circuit, node: int) -> tuple[str, str, list[Edge]]:
     if kind == DECISION:
         variable = int(circuit.var[node])
         domain = circuit.domains[variable]
-        labels = []
-        for edge in edges:
+        branches = []
+        for edge, weight, child in zip(edges, weights, children, strict=True):
             begin, end = circuit.branch_ptr[edge], circuit.branch_ptr[edge + 1]
             states = circuit.branch_state[begin:end].tolist()
-            labels.append(", ".join(str(domain.label(state)) for state in states))
-        return (
-            f"cut on {name_of(circuit, variable)}",
-            "cut",
-            [Edge(*edge) for edge in zip(labels, weights, children, strict=True)],
-        )
+            brief = ""
+            if domain.grid is None and len(states) > 1:
+                brief = f"{domain.label(states[0])} +{len(states) - 1}"
+            branches.append(Edge(states_text(domain, states), weight, child, brief))
+        return f"cut on {name_of(circuit, variable)}", "cut", branches
     if kind == SUM:
         branches = [Edge("", w, c) for w, c in zip(weights, children, strict=True)]
         return f"mixture of {len(children)}", "sum", branches
@@ -230,7 +300,7 @@ def summarise(
         for edge in shown:
             title, kind, _ = describe(circuit, edge.child)
             reach = item.reach * (1.0 if edge.weight is None else edge.weight)
-            child = Item(title, kind, reach, edge.label, edge.weight)
+            child = Item(title, kind, reach, edge.label, edge.weight, brief=edge.brief)
             item.children.append(child)
             entry = (kind == "leaf", -reach, n_found, level + 1, edge.child, child)
             heapq.heappush(heap, entry)
@@ -321,8 +391,8 @@ def outline(circuit: Circuit, depth: int | None = None, most_rows: int = 24) -> 
     lines: list[str] = []
 
     def write(item: Item, before: str, indent: str) -> None:
-        edge = f"{item.edge()}: " if item.edge() else ""
-        lines.append(f"{before}{edge}{item.title}")
+        edge = item.edge(EDGE_LETTERS)
+        lines.append(f"{before}{f'{edge}: ' if edge else ''}{item.name(TITLE_LETTERS)}")
         for position, child in enumerate(item.children):
             last = position == len(item.children) - 1
             write(child, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "))

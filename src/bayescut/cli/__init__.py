@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 __all__ = ["main"]
 
@@ -28,18 +30,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bayescut {__version__}")
         return 0
     try:
-        return _main(sys.argv[1:] if arguments is None else list(arguments))
+        code = _main(words)
     except KeyboardInterrupt:  # while the library is being imported
         print("bayescut: stopped", file=sys.stderr)
-        return 130
+        code = 130
+    if arguments is None:
+        # All is done and said. While Python takes itself down, a Ctrl-C would be an error of its
+        # own.
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
 
 
 def _main(words: list[str]) -> int:
-    if words == ["--version"]:
-        from bayescut import __version__
-
-        print(f"bayescut {__version__}")
-        return 0
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

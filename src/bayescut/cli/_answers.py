@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bayescut._typing import CodeArray
 from bayescut.circuit import Circuit, Evidence
+from bayescut.circuit.outline import cells_text
 from bayescut.cli._errors import close_name
 from bayescut.cli._language import Condition, Question, QuestionError
 from bayescut.data import Domain, Domains, code_dtype, missing_code
@@ -390,16 +391,4 @@ def _summary(given: Given, posterior: NDArray[np.float64], column: int) -> dict[
 
 def _state_title(domain: Domain, state: int) -> Any:
     """Return a label, or the numbers of a cell."""
-    grid = domain.grid
-    if grid is None:
-        return domain.label(state)
-    if grid.n_cells == 1:
-        return "any"
-    bins = grid.snap(np.array([grid.starts[max(state - 1, 0)], 0]) * grid.step)
-    low = domain.value(float(bins[0]))
-    if state == grid.n_cells - 1:
-        return f">= {low}"
-    last = domain.value(float(grid.snap((grid.starts[state] - 1) * grid.step)))
-    if state == 0:
-        return f"<= {last}"
-    return str(low) if low == last else f"{low} to {last}"
+    return domain.label(state) if domain.grid is None else cells_text(domain, state, state)

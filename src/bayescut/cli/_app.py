@@ -15,6 +15,7 @@ from bayescut.cli import _bench, _datasets
 from bayescut.cli._check import check
 from bayescut.cli._errors import guarded
 from bayescut.cli._fit import fit
+from bayescut.cli._options import Quiet
 from bayescut.cli._predict import anomalies, predict
 from bayescut.cli._queries import impute, query, sample, score
 from bayescut.cli._report import report
@@ -22,7 +23,7 @@ from bayescut.cli._show import show
 
 __all__ = ["app", "run"]
 
-_HELP = """Density models for tables that learn their own structure and answer any query exactly.
+_HELP = """Density models for tables that learn their own structure and answer queries exactly.
 
 Learn a model from a table, then ask it:
 
@@ -76,6 +77,7 @@ def _root(
         bool,
         typer.Option("--debug", help="Show where an error came from (any place in a command)."),
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     pass
 
@@ -86,11 +88,12 @@ def demo(
         "demo_output"
     ),
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    quiet: Quiet = False,
 ) -> None:
     """See it at work: learn handwritten digits, print a table, draw and complete digits."""
     from bayescut.demo import run as run_demo
 
-    run_demo(output, seed=seed)
+    run_demo(output, seed=seed, quiet=quiet)
 
 
 app.command()(check)

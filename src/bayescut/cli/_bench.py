@@ -14,7 +14,7 @@ from bayescut.bench import Result, Table, make_table, read_results, split_specs
 from bayescut.bench import run as run_bench
 from bayescut.bench._store import Key
 from bayescut.bench.table import show
-from bayescut.cli._options import Json
+from bayescut.cli._options import Json, Quiet
 from bayescut.cli._tables import split_names
 from bayescut.cli._terminal import bar, emit, emit_json, note
 
@@ -70,6 +70,7 @@ def run(
     retry: Annotated[
         bool, typer.Option("--retry", help="Run again what failed or took too long.")
     ] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Run learners on data sets and keep the results.
@@ -168,6 +169,7 @@ def table(
     output: Annotated[str, typer.Option("--output", "-o", help="File; - is the screen.")] = "-",
     datasets: Datasets = None,
     train_only: TrainOnly = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Print results, data sets down and learners across; the best of each row is bold."""

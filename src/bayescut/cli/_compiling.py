@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from bayescut.cli._errors import say
-from bayescut.cli._terminal import is_terminal
+from bayescut.cli._silence import is_quiet, once
+from bayescut.cli._terminal import bar
 
-__all__ = ["compiling"]
+__all__ = ["REMARK", "compiling"]
 
-# Seconds between two lines that tell how far it is.
-PAUSE = 5.0
+# Two processor minutes with fit and all queries of a table with numbers and gaps, half of that for
+# labels alone.
+REMARK = (
+    "compiling kernels: the first run on a machine takes a minute or two longer, later ones find "
+    "them in the cache"
+)
 
 
 @contextmanager
 def compiling(*, quiet: bool = False) -> Iterator[None]:
-    """Say once that kernels are being compiled, if they are, and then how many are done.
+    """Say once in a command that kernels are being compiled, if they are; show how many are done.
 
     Kernels found in numba's cache are not compiled, so that only first runs speak.
     """
-    if quiet or not is_terminal(sys.stderr):
+    if quiet or is_quiet():
         yield
         return
     from numba.core import event
 
-    class Told(event.Listener):  # type: ignore[misc]
-        done = 0
-        begin = last = 0.0
+    with ExitStack() as stack:
 
-        def on_start(self, found: Any) -> None:
-            if not self.begin:
-                self.begin = self.last = time.monotonic()
-                say(
-                    "compiling kernels: the first run on a machine takes up to a minute longer, "
-                    "later ones find them in the cache"
-                )
+        class Told(event.Listener):  # type: ignore[misc]
+            done = 0
+            advance: Any = None
 
-        def on_end(self, found: Any) -> None:
-            self.done += 1
-            now = time.monotonic()
-            if now - self.last >= PAUSE:
-                self.last = now
-                say(f"compiling kernels: {self.done} done in {now - self.begin:.0f} s")
+            def on_start(self, found: Any) -> None:
+                if self.advance is None:
+                    if once(REMARK):
+                        say(REMARK)
+                    self.advance = stack.enter_context(bar("compiling kernels", None))
 
-    with event.install_listener("numba:compile", Told()):
-        yield
+            def on_end(self, found: Any) -> None:
+                self.done += 1
+                if self.advance is not None:
+                    self.advance(0.0, f"compiling kernels: {self.done} done")
+
+        with event.install_listener("numba:compile", Told()):
+            yield

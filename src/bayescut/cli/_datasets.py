@@ -8,7 +8,7 @@ import typer
 
 from bayescut.bench import dataset_names, load_dataset
 from bayescut.bench._specs import DIGITS_NAME
-from bayescut.cli._options import Json
+from bayescut.cli._options import Json, Quiet
 from bayescut.cli._terminal import bar, emit, emit_json, print_table
 from bayescut.datasets import DEBD_NAMES, _local
 from bayescut.datasets._manifest import MANIFEST, MNIST_NAME, SPLITS
@@ -41,7 +41,7 @@ def _place(name: str) -> str | None:
 
 
 @app.command("list")
-def list_sets(as_json: Json = False) -> None:
+def list_sets(quiet: Quiet = False, as_json: Json = False) -> None:
     """List the data sets and say where they lie."""
     lines: list[dict[str, Any]] = []
     for name in (*PUBLISHED, DIGITS_NAME):
@@ -71,13 +71,13 @@ def list_sets(as_json: Json = False) -> None:
 
 
 @app.command()
-def fetch(names: Names = None, as_json: Json = False) -> None:
+def fetch(names: Names = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Fetch data sets that are not on this machine yet; every file is checked."""
     _load(names, download=True, done="here, and as published", as_json=as_json)
 
 
 @app.command()
-def verify(names: Names = None, as_json: Json = False) -> None:
+def verify(names: Names = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Check the files on this machine against their published sha256."""
     chosen = dataset_names(names) if names else [name for name in PUBLISHED if _place(name)]
     _load(chosen, download=False, done="as published", as_json=as_json)

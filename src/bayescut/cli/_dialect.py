@@ -57,12 +57,16 @@ class Dialect:
     encoding : str
         As Python names it; utf-8-sig has a byte-order mark.
     line_end : str
+    decimal : str
+        What stands before the fraction of a number: a comma in many countries, where cells are told
+        apart by other signs.
     """
 
     separator: str = ","
     quote: str = '"'
     encoding: str = "utf-8"
     line_end: str = "\n"
+    decimal: str = "."
 
     def rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows of a text with the line each ends in; empty lines have no cells."""
@@ -145,8 +149,9 @@ def find_dialect(
     Examples
     --------
     >>> from bayescut.cli._dialect import find_dialect
-    >>> find_dialect("a;b\\n1,5;2\\n").separator
-    ';'
+    >>> found = find_dialect("a;b\\n1,5;2\\n")
+    >>> found.separator, found.decimal
+    (';', ',')
     """
     head = _head(text)
     line_end = "\r\n" if "\r\n" in head else "\n"
@@ -155,7 +160,7 @@ def find_dialect(
         separator = "\t"
     if separator is None:
         separator = _separator(head, quote)
-    return Dialect(separator, quote, encoding, line_end)
+    return Dialect(separator, quote, encoding, line_end, _decimal(head, separator, quote))
 
 
 def _head(text: str) -> str:
@@ -193,6 +198,17 @@ def _separator(head: str, quote: str) -> str:
     return best
 
 
+def _decimal(head: str, separator: str, quote: str) -> str:
+    """Return the comma if numbers are written with it, and none with a point."""
+    if separator in ", ":
+        return "."
+    edge = re.escape(separator + quote)
+    cell = rf"(?:^|[{edge}])[+-]?\d+%s\d+(?=$|[{edge}\r])"
+    if re.search(cell % ",", head, re.MULTILINE) is None:
+        return "."
+    return "." if re.search(cell % r"\.", head, re.MULTILINE) else ","
+
+
 # ------------------------------------------------------------------------------------------ checks
 
 
@@ -219,7 +235,7 @@ def check_lines(text: str, dialect: Dialect, title: str) -> list[str]:
                 hint = f"the row ends in line {line}: a quote that is not closed? "
             raise CommandError(
                 f"{title}, line {begin}: {len(row)} cell{'s' * (len(row) != 1)}, but "
-                f"{len(first)} in the first line{', ' if hint else ': '}{hint}Correct the line"
+                f"{len(first)} in the first line{', ' if hint else ': '}{hint}correct the line"
                 f"{'' if len(first) > 1 else ', or name the separator with --sep'}."
             )
     if first is None:

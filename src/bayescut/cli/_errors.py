@@ -6,11 +6,15 @@ import difflib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
 from bayescut._interrupts import late_interrupts
+from bayescut.cli._silence import is_quiet, speaking
 from bayescut.exceptions import BayescutError, ModelFileError
 
 __all__ = ["CommandError", "UsageError", "close_name", "count", "guarded", "say"]
@@ -29,8 +33,9 @@ class CommandError(BayescutError):
 
 
 def say(text: str) -> None:
-    """Tell something that the user should know, on standard error."""
-    print(f"bayescut: {text}", file=sys.stderr)
+    """Tell something that the user should know, on standard error; nothing after ``--quiet``."""
+    if not is_quiet():
+        print(f"bayescut: {text}", file=sys.stderr)
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:
@@ -83,7 +88,7 @@ def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
         0, or 2 for a command that was not understood, 1 for other errors, 130 after Ctrl-C.
     """
     try:
-        with late_interrupts():
+        with late_interrupts(), speaking(), _warnings_as_remarks():
             code = work()
         sys.stdout.flush()
         if code == STOPPED:  # newer typer turns the interrupt into this code
@@ -107,6 +112,29 @@ def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
             traceback.print_exc()
         print(f"bayescut: error: {_describe(error)}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+
+
+@contextmanager
+def _warnings_as_remarks() -> Iterator[None]:
+    """Tell warnings as remarks, without the line of the source that they come from."""
+
+    def tell(message: Warning | str, *arguments: Any) -> None:
+        text = _one_line(message)
+        for python, here in _OPTIONS:
+            text = text.replace(python, here)
+        say(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = tell  # type: ignore[assignment]
+        yield
+
+
+# What warnings advise in Python, and how it is said here.
+_OPTIONS = (
+    ("Leave them out,", "Leave them out with --ignore,"),
+    ("pass identifiers='keep'", "learn with -l \"CutsetNetwork(identifiers='keep')\""),
+)
 
 
 def _describe(error: Exception) -> str:

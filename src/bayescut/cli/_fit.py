@@ -12,22 +12,11 @@ import typer
 
 from bayescut.cli._compiling import compiling
 from bayescut.cli._errors import CommandError
-from bayescut.cli._options import (
-    Encoding,
-    Gaps,
-    Header,
-    Ignore,
-    Json,
-    Kinds,
-    Missing,
-    OwnMissing,
-    Quiet,
-    Separator,
-    kinds_of,
-    table_options,
-)
+from bayescut.cli._forecast import forecast
+from bayescut.cli._options import Gaps, Json, Kinds, TableFile, Text, kinds_of, reads_table
 from bayescut.cli._output import output_stream
-from bayescut.cli._tables import PIPE, read_table, with_types
+from bayescut.cli._silence import is_quiet
+from bayescut.cli._tables import PIPE, TableOptions, read_table, with_types
 from bayescut.cli._terminal import emit, emit_json, is_terminal, note, waiting
 from bayescut.exceptions import DataError
 
@@ -36,11 +25,13 @@ __all__ = ["fit"]
 DEFAULT_LEARNER = "CutsetNetwork"
 
 
+@reads_table
 def fit(
-    table: Annotated[str, typer.Argument(help="CSV or Parquet file; - is a pipe.")],
+    table: TableFile,
     output: Annotated[
         str, typer.Option("--output", "-o", help="Model file to write; - is standard output.")
     ],
+    options: TableOptions,
     learner: Annotated[
         str,
         typer.Option(
@@ -62,17 +53,8 @@ def fit(
         ),
     ] = Gaps.random,
     kinds: Kinds = None,
-    text: Annotated[
-        bool, typer.Option("--text", help="Take all values as labels, numbers included (007).")
-    ] = False,
+    text: Text = False,
     seed: Annotated[int, typer.Option(help="Seed of learners that draw random numbers.")] = 0,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    missing: Missing = None,
-    only_missing: OwnMissing = False,
-    ignore: Ignore = None,
-    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a model from a table.
@@ -84,7 +66,7 @@ def fit(
     from bayescut.files import ESTIMATORS, save
 
     chosen = parse_learner(learner)
-    verbose = 1 if is_terminal(sys.stderr) and not quiet else None
+    verbose = 1 if is_terminal(sys.stderr) and not is_quiet() else None
     model = chosen.build(seed, verbose=verbose)
     if type(model).__name__ not in ESTIMATORS:
         raise CommandError(
@@ -94,16 +76,6 @@ def fit(
         _check_writable(output)
     elif as_json:
         raise typer.BadParameter("--json and a model on standard output exclude each other.")
-    options = table_options(
-        separator,
-        header,
-        missing,
-        ignore,
-        only_missing=only_missing,
-        encoding=encoding,
-        text=text,
-        quiet=quiet,
-    )
     frame = with_types(read_table(table, options).used, text)
     if drop_missing:
         frame = _complete_rows(frame)
@@ -113,9 +85,11 @@ def fit(
         model.set_params(columns=chosen_kinds)
     if gaps is not Gaps.random and "missing" in settings:
         model.set_params(missing=gaps.value)
-    begin = time.perf_counter()
     try:
-        with compiling(quiet=quiet):
+        with compiling():
+            with waiting("estimating how long it takes"):
+                forecast(model, frame)
+            begin = time.perf_counter()
             model.fit(frame)
     except (DataError, TypeError) as error:
         raise CommandError(f"{error} Or leave the column out with --ignore.") from error
@@ -126,7 +100,7 @@ def fit(
             "values. Bin the columns with very many, or leave them out with --ignore."
         ) from error
     seconds = time.perf_counter() - begin
-    with waiting("scoring"), compiling(quiet=quiet):
+    with waiting("scoring"), compiling():
         mean = float(np.mean(model.score_samples(frame)))
     if output == PIPE:
         save(model, output_stream())
@@ -149,8 +123,7 @@ def fit(
         f"{len(frame):,} rows × {len(frame.columns):,} columns in {seconds:.2f} s; "
         f"mean log-likelihood {mean:.4f}"
     )
-    if not quiet:
-        note(f"Try: bayescut show {output}")
+    note(f"Try: bayescut show {output}")
 
 
 def _check_writable(path: str) -> None:

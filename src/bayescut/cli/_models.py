@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bayescut.circuit import Circuit
 from bayescut.cli._errors import CommandError
 from bayescut.cli._tables import PIPE, pandas
-from bayescut.data import Domains, decode
-from bayescut.estimators._answers import Given, given_table
+
+if TYPE_CHECKING:
+    from bayescut.circuit import Circuit
+    from bayescut.data import Domains
+    from bayescut.estimators._answers import Given
 
 __all__ = ["LoadedModel", "blocks", "load_model"]
 
@@ -40,6 +42,8 @@ class LoadedModel:
 
     def given(self, codes: Any, values: Any, *, tell: bool = False) -> Given:
         """What rows say; with their gaps, if they tell something."""
+        from bayescut.estimators._answers import given_table
+
         gaps = getattr(self.model, "_gap_columns", ())
         return given_table(self.circuit.domains, codes, values, gaps, tell=tell)
 
@@ -50,6 +54,8 @@ class LoadedModel:
 
     def frame(self, codes: Any, values: Any = None) -> Any:
         """Return codes, and values of numbers, as a DataFrame."""
+        from bayescut.data import decode
+
         pandas()
         m = len(self.domains)
         numbers = None if values is None else values[:, :m]
@@ -63,6 +69,7 @@ class LoadedModel:
 
 def load_model(source: str) -> LoadedModel:
     """Load a model file; ``-`` is standard input."""
+    from bayescut.circuit import Circuit
     from bayescut.files import load
 
     model = load(sys.stdin.buffer if source == PIPE else source)

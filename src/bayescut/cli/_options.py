@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from enum import Enum
-from typing import Annotated
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from bayescut.cli._dialect import MISSING
+from bayescut.cli._silence import hush
 from bayescut.cli._tables import PIPE, TableOptions, split_names
 
 __all__ = [
@@ -19,18 +23,34 @@ __all__ = [
     "Kinds",
     "Missing",
     "ModelFile",
+    "Output",
     "OwnMissing",
     "Quiet",
     "Separator",
+    "TableFile",
+    "Text",
     "Unseen",
     "kinds_of",
+    "one_pipe",
+    "reads_table",
     "table_options",
 ]
 
 ModelFile = Annotated[str, typer.Argument(help="Model file, as fit writes it; - is a pipe.")]
+TableFile = Annotated[str, typer.Argument(help="CSV or Parquet file; - is a pipe.")]
+Output = Annotated[
+    str,
+    typer.Option("--output", "-o", help="CSV or Parquet file to write; - is standard output."),
+]
+Text = Annotated[
+    bool, typer.Option("--text", help="Take all values as labels, numbers included (007).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No remarks and no progress on standard error.")
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="No remarks and no progress on standard error.", callback=hush
+    ),
 ]
 Separator = Annotated[
     str | None,
@@ -140,6 +160,58 @@ def table_options(
             raise typer.BadParameter("--sep is one sign, or the word tab.")
     words = (*(() if only_missing else MISSING), *(missing or ()))
     return TableOptions(separator, header, words, split_names(ignore), text, encoding, quiet)
+
+
+_TABLE_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "separator": (Separator, None),
+    "encoding": (Encoding, None),
+    "header": (Header, None),
+    "missing": (Missing, None),
+    "only_missing": (OwnMissing, False),
+    "ignore": (Ignore, None),
+    "quiet": (Quiet, False),
+}
+
+
+def reads_table(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of tables: they come as one, its parameter ``options``.
+
+    Parameters
+    ----------
+    command : callable
+        With a parameter ``options: TableOptions``.
+
+    Returns
+    -------
+    callable
+        With the options of tables in its place, for typer to see.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name != "options"
+    ]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in _TABLE_OPTIONS.items()
+    ]
+    named = [
+        *(p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own),
+        *shared,
+    ]
+    # --json, which all commands have, stays last.
+    named.sort(key=lambda parameter: parameter.name == "as_json")
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        table = {name: given.pop(name) for name in _TABLE_OPTIONS}
+        command(**given, options=table_options(text=given.get("text", False), **table))
+
+    # typer reads both.
+    call.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
+    return call
 
 
 def one_pipe(**sources: str | None) -> None:

@@ -102,6 +102,7 @@ class Writer:
                 header=self.header,
                 sep=separator,
                 quotechar=self.dialect.quote,
+                decimal=self.dialect.decimal,
                 lineterminator=self.dialect.line_end,
             )
         except UnicodeEncodeError as error:

@@ -7,56 +7,41 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from bayescut.cli._answers import allowed, answer, log_probability
 from bayescut.cli._compiling import compiling
 from bayescut.cli._errors import CommandError, count
 from bayescut.cli._language import parse_conditions, parse_question
 from bayescut.cli._models import LoadedModel, blocks, load_model
 from bayescut.cli._options import (
-    Encoding,
-    Header,
-    Ignore,
     Json,
-    Missing,
     ModelFile,
-    OwnMissing,
+    Output,
     Quiet,
-    Separator,
+    TableFile,
     Unseen,
     UnseenChoice,
     one_pipe,
-    table_options,
+    reads_table,
 )
 from bayescut.cli._output import Writer, text_output
-from bayescut.cli._tables import PIPE, Table, match_table, read_table
+from bayescut.cli._tables import PIPE, Table, TableOptions, match_table, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table, waiting
-from bayescut.data import Domain, encode_table, missing_code
-from bayescut.estimators._answers import (
-    Given,
-    complete,
-    draw,
-    fill_number,
-    log_density,
-    modes,
-    mpe,
-)
 from bayescut.exceptions import DataError, ZeroProbabilityError
 
-__all__ = ["impute", "query", "sample", "score"]
+if TYPE_CHECKING:
+    from bayescut.data import Domain
+    from bayescut.estimators._answers import Given
 
-TableFile = Annotated[str, typer.Argument(help="CSV or Parquet file; - is a pipe.")]
-Output = Annotated[
-    str,
-    typer.Option("--output", "-o", help="CSV or Parquet file to write; - is standard output."),
-]
+__all__ = ["Output", "TableFile", "impute", "query", "sample", "score"]
 
 
 def _read(model: LoadedModel, frame: Any, unseen: UnseenChoice | None, tell: bool) -> Given:
+    from bayescut.data import encode_table
+
     chosen: Any = getattr(model.model, "unseen", "error") if unseen is None else unseen.value
     try:
         codes, values = encode_table(
@@ -74,9 +59,11 @@ def _read(model: LoadedModel, frame: Any, unseen: UnseenChoice | None, tell: boo
     return model.given(codes, values, tell=tell)
 
 
+@reads_table
 def score(
     model_file: ModelFile,
     table: TableFile,
+    options: TableOptions,
     rows: Annotated[
         bool, typer.Option("--rows", help="Print the log-likelihood of every row.")
     ] = False,
@@ -84,13 +71,6 @@ def score(
         str, typer.Option("--output", "-o", help="File for --rows; - is standard output.")
     ] = PIPE,
     unseen: Unseen = None,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    missing: Missing = None,
-    only_missing: OwnMissing = False,
-    ignore: Ignore = None,
-    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Say how probable the rows of a table are (natural logarithm).
@@ -98,23 +78,16 @@ def score(
     Missing cells are summed over exactly. Columns of numbers count with their density, in the units
     of the table.
     """
+    from bayescut.estimators._answers import log_density
+
     one_pipe(model=model_file, table=table)
     if output != PIPE and not rows:
         raise typer.BadParameter("--output is for --rows.")
     model = load_model(model_file)
-    options = table_options(
-        separator,
-        header,
-        missing,
-        ignore,
-        only_missing=only_missing,
-        encoding=encoding,
-        quiet=quiet,
-    )
     found = read_table(table, options, model.domains)
     given = _read(model, match_table(found.used, model.domains, found.title), unseen, tell=False)
     values = np.empty(given.n_rows)
-    with bar("scoring", given.n_rows) as update, compiling(quiet=quiet):
+    with bar("scoring", given.n_rows) as update, compiling():
         for block in blocks(given.n_rows):
             values[block] = log_density(model.circuit, given.take(block), None)
             update(block.stop - block.start)
@@ -158,9 +131,13 @@ def sample(
         int | None, typer.Option(help="Seed; without one every call draws anew.")
     ] = None,
     output: Output = PIPE,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Draw rows from a model, under conditions if there are any."""
+    from bayescut.cli._answers import allowed, log_probability
+    from bayescut.estimators._answers import draw
+
     model = load_model(model_file)
     said = allowed(parse_conditions(given), model.circuit.domains)
     with waiting("checking the conditions"):
@@ -197,9 +174,11 @@ class Method(str, Enum):
     sample = "sample"
 
 
+@reads_table
 def impute(
     model_file: ModelFile,
     table: TableFile,
+    options: TableOptions,
     output: Output = PIPE,
     method: Annotated[
         Method,
@@ -211,13 +190,6 @@ def impute(
     ] = Method.mpe,
     seed: Annotated[int | None, typer.Option(help="Seed of --method sample.")] = None,
     unseen: Unseen = None,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    missing: Missing = None,
-    only_missing: OwnMissing = False,
-    ignore: Ignore = None,
-    quiet: Quiet = False,
 ) -> None:
     """Fill the missing cells of a table; all others, and columns to be ignored, stay as they are.
 
@@ -226,22 +198,13 @@ def impute(
     """
     one_pipe(model=model_file, table=table)
     model = load_model(model_file)
-    options = table_options(
-        separator,
-        header,
-        missing,
-        ignore,
-        only_missing=only_missing,
-        encoding=encoding,
-        quiet=quiet,
-    )
     found = read_table(table, options, model.domains, cells=True)
     given = _read(model, match_table(found.used, model.domains, found.title), unseen, tell=True)
     generator = np.random.default_rng(seed)
     with (
         Writer(output, found.header, found.dialect) as writer,
         bar("filling", given.n_rows) as update,
-        compiling(quiet=quiet),
+        compiling(),
     ):
         for block in blocks(given.n_rows):
             some = given.take(block)
@@ -267,6 +230,8 @@ def _with_cells(
     model: LoadedModel, table: Table, given: Given, filled: tuple[Any, Any], block: slice
 ) -> Any:
     """Return the rows of a block as they stood in the table, with its gaps filled."""
+    from bayescut.data import missing_code
+
     complete_rows = model.frame(*filled)
     codes = given.codes
     names = list(table.used.columns)
@@ -287,7 +252,10 @@ def _with_cells(
             continue
         elif gaps.any() and domain.grid is not None:
             texts = rows[name].to_numpy(dtype=object, copy=True)
-            texts[gaps] = [_number_text(x, domain) for x in filled[1][gaps, column].tolist()]
+            texts[gaps] = [
+                _number_text(x, domain).replace(".", table.dialect.decimal)
+                for x in filled[1][gaps, column].tolist()
+            ]
             rows[name] = texts
         elif gaps.any():
             texts = rows[name].to_numpy(dtype=object, copy=True)
@@ -318,6 +286,8 @@ def _number_text(number: float, domain: Domain) -> str:
 def _fill(
     model: LoadedModel, given: Given, method: Method, generator: np.random.Generator
 ) -> tuple[Any, Any]:
+    from bayescut.estimators._answers import complete, draw, fill_number, modes, mpe
+
     if method is Method.mpe:
         return mpe(model.circuit, given, None)[:2]
     if method is Method.sample:
@@ -329,6 +299,8 @@ def _fill(
 
 
 def _name_row(model: LoadedModel, given: Given, block: slice) -> str:
+    from bayescut.estimators._answers import log_density
+
     values = log_density(model.circuit, given.take(block), None)
     row = block.start + int(np.argmin(values))
     return (
@@ -343,9 +315,13 @@ def query(
         list[str],
         typer.Argument(help='Questions, e.g. "P(a=1 | b=2)"; - reads one per line.'),
     ],
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Ask a model for probabilities and explanations; the answers are exact.
+    """Ask a model for probabilities and explanations.
+
+    Probabilities are exact on every model. Explanations are exact on single networks; on mixtures
+    and ensembles they are the best of the best component, which the answer says.
 
     \b
     P(smoker=yes | age=old, sex=f)    a probability
@@ -357,6 +333,8 @@ def query(
 
     Names and values with blanks or special characters stand in quotes.
     """
+    from bayescut.cli._answers import answer
+
     texts: list[str] = []
     if PIPE in questions:
         one_pipe(model=model_file, questions=PIPE)

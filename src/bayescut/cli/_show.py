@@ -10,12 +10,10 @@ import numpy as np
 import typer
 
 from bayescut._atomic import writing
-from bayescut.circuit._kinds import NAMES
-from bayescut.circuit.outline import outline
 from bayescut.cli._depends import show_dependence
 from bayescut.cli._errors import CommandError, count
 from bayescut.cli._models import LoadedModel, load_model
-from bayescut.cli._options import Json, ModelFile
+from bayescut.cli._options import Json, ModelFile, Quiet
 from bayescut.cli._terminal import emit, emit_json, print_table
 
 __all__ = ["show"]
@@ -53,9 +51,12 @@ def show(
         ),
     ] = None,
     theme: Annotated[Theme, typer.Option(help="For white or for dark paper.")] = Theme.light,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Describe a model: its size, its columns, and the cuts that most rows meet."""
+    from bayescut.circuit.outline import outline
+
     model = load_model(model_file)
     if draw is not None:
         _draw(model, draw, lines, theme.value)
@@ -98,6 +99,8 @@ def _draw(model: LoadedModel, path: str, max_rows: int, theme: str) -> None:
 
 
 def _facts(model: LoadedModel) -> dict[str, Any]:
+    from bayescut.circuit._kinds import NAMES
+
     circuit = model.circuit
     counts = np.bincount(circuit.kind, minlength=len(NAMES)).tolist()
     properties = circuit.properties
@@ -139,6 +142,10 @@ def _arguments(settings: dict[str, Any]) -> str:
     )
 
 
+# Letters of a line of values.
+_WIDEST = 72
+
+
 def _print_columns(model: LoadedModel, every: bool) -> None:
     domains = model.domains
     shown = len(domains) if every else min(len(domains), 12)
@@ -148,13 +155,19 @@ def _print_columns(model: LoadedModel, every: bool) -> None:
         if domain.empty:
             values = "no value was observed"
         elif domain.grid is not None:
-            low, high = (domain.value(x) for x in domain.grid.range)
+            ends = domain.grid.quantile(domain.grid.mass[None, :], [0.01, 0.5, 0.99])[0]
+            low, middle, high = (domain.value(float(x)) for x in ends)
             unit = "" if domain.unit is None else f" {domain.unit}"
-            values = f"{domain.kind}s from {low} to {high}, step {domain.grid.step:g}{unit}"
+            values = (
+                f"{domain.kind}s, 98% from {low} to {high}, median {middle}, "
+                f"step {domain.grid.step:g}{unit}"
+            )
         elif domain.n_states:
             limit = domain.n_states if every else min(domain.n_states, 6)
             values = ", ".join(str(domain.label(state)) for state in range(limit))
             values += ", ..." if limit < domain.n_states else ""
+            if not every and len(values) > _WIDEST:
+                values = values[: _WIDEST - 3].rstrip(", ") + "..."
         lines.append([domain.name or str(position), str(domain.n_states), values])
     print_table(["column", "states", "values"], lines, left=(0, 2))
     if shown < len(domains):

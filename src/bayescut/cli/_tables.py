@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayescut.cli._answers import find_state
 from bayescut.cli._dialect import (
     ALWAYS_MISSING,
     MISSING,
@@ -30,7 +29,9 @@ from bayescut.cli._dialect import (
 )
 from bayescut.cli._errors import CommandError, close_name, count, say
 from bayescut.cli._terminal import waiting
-from bayescut.data import Domain, Domains
+
+if TYPE_CHECKING:
+    from bayescut.data import Domain, Domains
 
 __all__ = [
     "PARQUET_SUFFIXES",
@@ -212,7 +213,8 @@ def read_table(
                 raise
             if "EOF inside string" in str(error):
                 error = ValueError("a quote is opened in it and never closed")
-            raise CommandError(f"{title} cannot be read as a table: {error}.") from error
+            text = str(error).rstrip(".")
+            raise CommandError(f"{title} cannot be read as a table: {text}.") from error
     frame = table.frame
     if frame.columns.inferred_type == "integer" and options.ignore:
         frame.columns = frame.columns.astype(str)
@@ -257,6 +259,7 @@ def _read_csv(
             names=keys,
             sep=dialect.separator,
             quotechar=dialect.quote,
+            decimal=dialect.decimal,
             keep_default_na=False,
             skipinitialspace=True,
             index_col=False,
@@ -374,6 +377,8 @@ def _as_labels(column: Any, domain: Domain) -> Any:
 
     One odd cell makes pandas read a whole column of numbers as text.
     """
+    from bayescut.cli._answers import find_state
+
     if domain.labels is not None and all(isinstance(x, str) for x in domain.labels.tolist()):
         return None
     if getattr(column.dtype, "kind", "O") not in "OT":

@@ -12,6 +12,7 @@ from typing import Any
 
 from bayescut._progress import Advance, progress, screen
 from bayescut._text import is_terminal, print_table
+from bayescut.cli._silence import is_quiet
 
 __all__ = ["bar", "emit", "emit_json", "is_terminal", "note", "print_table", "waiting"]
 
@@ -46,23 +47,28 @@ def _finite(value: Any) -> Any:
     return str(value)
 
 
+def _watched() -> bool:
+    """Tell whether somebody is looking who wants to see more than answers."""
+    return is_terminal(sys.stderr) and not is_quiet()
+
+
 def note(text: str) -> None:
     """Say something in passing; nothing if nobody is looking."""
-    if is_terminal(sys.stderr):
+    if _watched():
         print(text, file=sys.stderr)
 
 
 @contextmanager
 def bar(description: str, total: float | None) -> Iterator[Advance]:
     """Show a progress bar on standard error if somebody is looking; see `progress`."""
-    with progress(description, total, is_terminal(sys.stderr), transient=True) as advance:
+    with progress(description, total, _watched(), transient=True) as advance:
         yield advance
 
 
 @contextmanager
 def waiting(description: str) -> Iterator[None]:
     """Show that something is going on, if it takes more than a moment."""
-    if not is_terminal(sys.stderr):
+    if not _watched():
         yield
         return
     done = threading.Event()

@@ -221,7 +221,11 @@ class TableReport:
     @property
     def warnings(self) -> list[str]:
         """What a user may want to look at, with the names of the columns."""
-        return [f"{column.name}: {text}" for column in self.columns for text in column.warnings]
+        return [
+            f"{f'column {column.name}' if str(column.name).isdecimal() else column.name}: {text}"
+            for column in self.columns
+            for text in column.warnings
+        ]
 
     @property
     def domains(self) -> Domains:
@@ -245,7 +249,8 @@ class TableReport:
             ).rstrip()
             for line in lines
         ]
-        text.append(f"{self.n_rows} rows, {len(self.columns)} columns")
+        rows, columns = self.n_rows, len(self.columns)
+        text.append(f"{rows} row{'s' * (rows != 1)}, {columns} column{'s' * (columns != 1)}")
         text += [f"problem: {problem}" for problem in self.problems]
         text += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(text)

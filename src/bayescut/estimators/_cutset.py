@@ -54,13 +54,15 @@ class SingleCutset(CircuitEstimator):
 
     def _learn(self, table: Table) -> Circuit:
         learner = self._learner(count_jobs(self.n_jobs))
-        apart = self._set_apart(table.domains, table.n_rows)
+        # Copies of a row with gaps share its weight: they teach no more than one row.
+        n_rows = round(table.total_weight())
+        apart = self._set_apart(table.domains, n_rows)
         table, rows = repeat_rows(table)
         with progress(type(self).__name__, len(rows), self.verbose) as advance:
             if apart is None or len(apart) == 0:
                 root = learner.learn(table, rows, advance)
             else:
-                warn_of_identifiers(table.domains, len(rows), apart)
+                warn_of_identifiers(table.domains, n_rows, apart)
                 root = learn_apart(
                     lambda some: learner.learn(some, rows, advance),
                     table, rows, apart, learner.score,

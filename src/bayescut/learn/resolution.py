@@ -83,7 +83,8 @@ def coarsen(table: Table, depth: int) -> Table:
         if domain.grid is not None:
             missing = codes[:, j] == mark
             state = domain.grid.view(depth)[np.where(missing, 0, codes[:, j])]
-            codes[:, j] = np.where(missing, mark, state)
+            # As wide as the codes: bytes, which cells fit into, would make the mark another.
+            codes[:, j] = np.where(missing, mark, state.astype(codes.dtype))
     return replace(table, codes=codes, domains=_coarser_domains(table.domains, depth))
 
 

@@ -1,0 +1,122 @@
+"""What a long fit will take, told before it begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayescut.cli._errors import say
+from bayescut.cli._silence import is_quiet
+
+if TYPE_CHECKING:
+    from bayescut.data import Domains
+
+__all__ = ["forecast", "seconds_at", "working_bytes"]
+
+# Fits of fewer row-and-pair-of-state units take seconds: on the twenty binary sets and the tables
+# of labels 0.06 to 2 ns each with more than sixty states, so that this is ten seconds.
+_LONG = 5e9
+# Parts of the rows that are learned from beforehand: a tenth of the time altogether.
+_PARTS = (32, 16)
+# Fewer rows than this in the smaller part say nothing.
+_LEAST = 250
+# A shorter fit is not worth a line.
+_TELL = 10.0
+# As `estimators._validation.check_size` counts: bytes for each pair of states at the peak.
+_PAIR_BYTES = 32
+# Row numbers, those of both branches of a cut, and what they are sorted by.
+_ROW_BYTES = 12
+
+
+def working_bytes(n_rows: int, domains: Domains) -> int:
+    """Bytes that learning takes besides the table: codes, bits of the states, counts of pairs."""
+    states = domains.n_states
+    bits = int(np.maximum(states - 1, 1).sum())
+    width = 2 if states.max(initial=0) > 254 else 1
+    numbers = sum(domain.grid is not None for domain in domains)
+    per_row = len(domains) * width + bits / 8 + 8 * len(domains) * (numbers > 0) + _ROW_BYTES
+    return int(n_rows * per_row + _PAIR_BYTES * bits**2)
+
+
+def seconds_at(n_rows: int, measured: list[tuple[int, float]]) -> float:
+    """Seconds for so many rows along the line through two measurements, which does not fall.
+
+    Examples
+    --------
+    >>> from bayescut.cli._forecast import seconds_at
+    >>> seconds_at(1000, [(100, 2.0), (200, 3.0)])
+    11.0
+    """
+    (few, short), (more, longer) = measured
+    slope = max(longer - short, 0.0) / (more - few)
+    begin = min(max(longer - slope * more, 0.0), longer)
+    # Noise may hide the slope: then all of it is taken to grow with the rows.
+    return begin + slope * n_rows if slope else longer * n_rows / more
+
+
+def forecast(model: Any, frame: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+    """Tell how long a fit will take and what memory, if it will take long.
+
+    Learns from a thirty-second and a sixteenth of the rows, so that the learner, the table and the
+    machine are those of the fit.
+
+    Parameters
+    ----------
+    model : estimator
+        As it will be fitted.
+    frame : DataFrame
+    clock : callable
+        Seconds since some time.
+    """
+    if is_quiet():
+        return
+    from sklearn.base import clone
+
+    from bayescut.data import describe_table
+    from bayescut.exceptions import BayescutError
+
+    n_rows = len(frame)
+    sizes = [n_rows // part for part in _PARTS]
+    # Rows are drawn: the first ones are often of one kind.
+    order = np.random.default_rng(0).permutation(n_rows)
+    some = frame.iloc[np.sort(order[: min(n_rows, 20_000)])]
+    columns = getattr(model, "columns", None)
+    try:
+        domains = describe_table(some, columns=columns, max_cells=32).domains
+    except (BayescutError, TypeError):
+        return  # the fit will say what is wrong, with the whole table before it
+    bits = float(np.maximum(domains.n_states - 1, 1).sum())
+    if n_rows * bits**2 < _LONG:
+        return
+    memory = _size(working_bytes(n_rows, domains))
+    budget = getattr(model, "time_budget", None)
+    if budget is not None:
+        say(f"learning takes about {_duration(budget)} and {memory} of memory")
+        return
+    if sizes[0] < _LEAST:
+        return
+    measured = []
+    try:
+        for size in (_LEAST, *sizes):  # the first one has the kernels compiled
+            part = frame.iloc[np.sort(order[:size])]
+            begin = clock()
+            clone(model).set_params(verbose=0).fit(part)
+            measured.append((size, clock() - begin))
+    except (BayescutError, ValueError, TypeError):
+        return
+    seconds = seconds_at(n_rows, measured[1:])
+    if seconds >= _TELL:
+        say(f"learning takes about {_duration(seconds)} and {memory} of memory")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{max(n_bytes / 1e6, 1):.0f} MB"
