@@ -9,6 +9,7 @@ from bayescut.circuit import build
 from bayescut.counts.pairs import count_pairs
 from bayescut.data.bits import bit_layout
 from bayescut.data.domains import Domains
+from bayescut.learn.spn.clusters import read_rows
 from bayescut.learn.spn.compose import Piece, compose, em_step
 from bayescut.learn.spn.hard_em import hard_em, split_rows
 from bayescut.learn.spn.indirect import IndirectLearner, column_groups, pair_information
@@ -66,30 +67,41 @@ def naive_hard_em(codes, sizes, w, labels, size):
                 hits = np.bincount(codes[inside, j], w[inside], minlength=k)
                 values[:, c] += np.log((hits[codes[:, j]] + 1e-5) / (n_c + k * 1e-5))
         likelihood = float((w * np.logaddexp.reduce(values, axis=1)).sum())
-        labels = values.argmax(axis=1)
+        labels = (values >= values.max(axis=1)[:, None] - 1e-9).argmax(axis=1)
         if abs(likelihood - before) <= 0.1:
             break
         before = likelihood
     return likelihood, labels
 
 
+@pytest.mark.parametrize("n", [2, 9, 120])
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_hard_em(seed):
-    codes, sizes = table(seed)
+def test_hard_em_is_its_naive_twin(seed, weighted, n):
+    codes, sizes = table(seed, n=n)
+    codes[:, 0] = seed % 2  # constant
     rng = np.random.default_rng(seed)
-    w = rng.random(len(codes)) + 0.5
-    layout = bit_layout(np.arange(4), sizes)
-    bits = (codes[:, layout.bit_column] == layout.bit_state).astype(float)
-    labels = rng.integers(3, size=len(codes))
-    value, found = hard_em(bits, layout, w, labels, 3)
-    expected, naive = naive_hard_em(codes, sizes, w, labels, 3)
-    assert value == pytest.approx(expected, rel=1e-9)
-    np.testing.assert_array_equal(found, naive)
+    w = rng.random(n) + 0.5 if weighted else np.ones(n)
+    data = read_rows(codes, np.arange(n), np.arange(4), sizes, w, np.empty(0))
+    for size in (1, 2, 5):
+        labels = rng.integers(size, size=n)
+        value, found = hard_em(data, labels, size)
+        expected, naive = naive_hard_em(codes, sizes, w, labels, size)
+        assert value == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_array_equal(found, naive)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_are_split_at_a_price(seed):
+    codes, sizes = table(seed)
+    w = np.random.default_rng(seed).random(len(codes)) + 0.5
     # Without a price there are several clusters, with a high one the fewest.
     assert split_rows(codes, sizes, w, 0.0, 4, [seed]).max() >= 1
     assert split_rows(codes, sizes, w, 100.0, 4, [seed]).max() == 1
     same = np.zeros_like(codes)
     assert split_rows(same, sizes, w, 0.1, 4, [seed]).max() == 0
+    one, two = (split_rows(codes, sizes, w, 0.01, 9, [seed], n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
 
 
 def test_pieces_become_one_circuit():

@@ -242,7 +242,9 @@ class IndirectLearner:
         inside = np.ascontiguousarray(codes[np.ix_(part.rows, part.columns)])
         penalty = self.cluster_penalty * len(part.columns) / codes.shape[1]
         own = weights[part.rows]
-        labels = split_rows(inside, sizes[part.columns], own, penalty, self.max_clusters, seed)
+        labels = split_rows(
+            inside, sizes[part.columns], own, penalty, self.max_clusters, seed, self.n_jobs
+        )
         n_clusters = int(labels.max()) + 1
         if n_clusters < 2:
             return None
