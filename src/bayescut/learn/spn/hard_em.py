@@ -20,18 +20,13 @@ _RUNS = 2
 _NEAR = 1e-9
 
 
-def split_rows(
-    codes: CodeArray,
-    sizes: IntArray,
-    weights: FloatArray,
-    penalty: float,
-    most: int,
-    seed: list[int],
-    n_jobs: int = 1,
-) -> IntArray:
-    """Cluster of every row, numbered from 0 on; the number of clusters is chosen by a price.
+class RowSplits:
+    r"""Clusterings of the rows of one table, for any price and any number of clusters.
 
-    .. math:: \\sum_n w_n \\ln \\sum_c p(c) \\prod_j p(x_{nj} \\mid c) - \\lambda k m \\ln n
+    .. math:: \sum_n w_n \ln \sum_c p(c) \prod_j p(x_{nj} \mid c) - \lambda k m \ln n
+
+    Rows that are equal begin, and stay, in one cluster: msnbc has 291,326 rows of which 8,000 or so
+    differ. Runs are kept: settings that differ in price and most clusters only share them.
 
     Parameters
     ----------
@@ -41,36 +36,62 @@ def split_rows(
         Numbers of states.
     weights : float64 array of shape (n,)
         Weights of the rows.
-    penalty : float
-        Price of a cluster and column, in units of the logarithm of the number of rows.
-    most : int
-        Most clusters; of `numbers_to_try` each is tried twice.
     seed : list of int
         Source of the first labels.
-    n_jobs : int
-        Threads; the result does not depend on it.
     """
-    n, m = codes.shape
-    rows = np.arange(n, dtype=np.int32)
-    states = np.asarray(sizes, dtype=np.int64)
-    data = read_rows(codes, rows, np.arange(m), states, weights, np.empty(0))
-    price = penalty * m * np.log(max(weights.sum(), 1.0))
 
-    def attempt(task: tuple[int, int]) -> tuple[float, IntArray]:
-        size, run = task
-        drawn = np.random.default_rng([*seed, size, run]).integers(size, size=n)
-        value, labels = hard_em(data, drawn, size)
-        return value - price * size, labels
+    def __init__(
+        self, codes: CodeArray, sizes: IntArray, weights: FloatArray, seed: list[int]
+    ) -> None:
+        different, self._place = distinct_rows(codes)
+        n, m = different.shape
+        mass = np.bincount(self._place, weights, minlength=n)
+        states = np.array(sizes, dtype=np.int64)
+        rows, columns = np.arange(n, dtype=np.int32), np.arange(m)
+        self._data = read_rows(different, rows, columns, states, mass, np.empty(0))
+        self._unit = m * np.log(max(weights.sum(), 1.0))
+        self._seed = seed
+        self._found: dict[tuple[int, int], tuple[float, IntArray]] = {}
 
-    # The longest runs first, so that no thread ends alone.
-    sizes_to_try = numbers_to_try(min(most, n))[::-1]
-    tasks = [(size, run) for size in sizes_to_try for run in range(_RUNS)]
-    with ThreadPoolExecutor(n_jobs) as executor:
-        found = dict(zip(tasks, executor.map(attempt, tasks), strict=True))
-    if not found:
-        return np.zeros(n, dtype=np.int64)
-    best = max(sorted(found), key=lambda task: found[task][0])
-    return np.unique(found[best][1], return_inverse=True)[1].reshape(-1)
+    def best(self, penalty: float, most: int, n_jobs: int = 1) -> IntArray:
+        """Cluster of every row, numbered from 0 on.
+
+        Parameters
+        ----------
+        penalty : float
+            Price of a cluster and column, in units of the logarithm of the number of rows.
+        most : int
+            Most clusters; each of `numbers_to_try` is tried twice.
+        n_jobs : int
+            Threads; the result does not depend on it.
+        """
+        n = len(self._data.weight)
+        tasks = [(k, run) for k in numbers_to_try(min(most, n)) for run in range(_RUNS)]
+
+        def attempt(task: tuple[int, int]) -> tuple[float, IntArray]:
+            size = task[0]
+            drawn = np.random.default_rng([*self._seed, *task]).integers(size, size=n)
+            value, labels = hard_em(self._data, drawn, size)
+            return value, labels.astype(np.uint16 if size < 2**16 else np.int64)
+
+        # The longest runs first, so that no thread ends alone.
+        waiting = [task for task in reversed(tasks) if task not in self._found]
+        with ThreadPoolExecutor(n_jobs) as executor:
+            self._found.update(zip(waiting, executor.map(attempt, waiting), strict=True))
+        if not tasks:
+            return np.zeros(len(self._place), dtype=np.int64)
+        price = penalty * self._unit
+        best = max(tasks, key=lambda task: self._found[task][0] - price * task[0])
+        labels = np.unique(self._found[best][1], return_inverse=True)[1].reshape(-1)
+        return labels[self._place]
+
+
+def distinct_rows(codes: CodeArray) -> tuple[CodeArray, IntArray]:
+    """Rows that differ, and the place of every row among them."""
+    codes = np.ascontiguousarray(codes)
+    whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).reshape(-1)
+    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    return codes[first], place.reshape(-1)
 
 
 def numbers_to_try(most: int) -> list[int]:
