@@ -12,7 +12,7 @@ from bayescut.estimators import IDSPN, LearnSPN, Strudel
 from bayescut.files import dumps, loads
 
 MODELS = {
-    "LearnSPN": lambda **s: LearnSPN(**{"random_state": 0, "n_restarts": 2} | s),
+    "LearnSPN": lambda **s: LearnSPN(**{"random_state": 0, "n_restarts": 2, "n_init": 1} | s),
     "Strudel": lambda **s: Strudel(**{"random_state": 0, "patience": 20} | s),
     "Strudel-bd": lambda **s: Strudel(**{"criterion": "bd"} | s),
     "Strudel-mixture": lambda **s: Strudel(
@@ -114,6 +114,18 @@ def test_threads_clones_pickles_and_files_do_not_change_the_result(name, X):
     np.testing.assert_array_equal(back.score_samples(X), expected)
 
 
+def test_learnspn_starts_again_with_the_chosen_setting(X, X_valid):
+    model = MODELS["LearnSPN"](n_init=3, alpha=[1.0, 0.5]).fit(X, X_valid=X_valid)
+    tried = model.validation_scores_
+    seeds = [r["seed"] - tried[0]["seed"] for r in tried]
+    assert seeds == [0] * 16 + [1, 1, 2, 2]
+    first = max(tried[:16], key=lambda r: r["score"])
+    for r in tried[16:]:
+        assert r["cluster_penalty"] == first["cluster_penalty"] == model.cluster_penalty_
+        assert r["g_factor"] == first["g_factor"] == model.g_factor_
+    assert model.score(X_valid) == pytest.approx(max(r["score"] for r in tried))
+
+
 def test_learnspn_chooses_on_validation_rows(X, X_valid):
     model = MODELS["LearnSPN"]().fit(X, X_valid=X_valid)
     assert len(model.validation_scores_) == 4 * 2 * 7
@@ -213,6 +225,7 @@ def test_small_and_constant_tables_are_learned(name, table):
         LearnSPN(alpha=0),
         LearnSPN(n_restarts=0),
         LearnSPN(max_clusters=1),
+        LearnSPN(n_init=0),
         LearnSPN(validation_fraction=1.5),
         LearnSPN(random_state=-1),
         Strudel(max_splits=-1),
