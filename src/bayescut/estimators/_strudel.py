@@ -69,9 +69,10 @@ class Strudel(HeldOutEstimator):
         Equivalent sample size of an OR in the Bayes-Dirichlet score.
     max_nodes : int or None, default=150000
         Circuits of so many nodes are not split any more; literals and ORs of one branch count.
-    max_iter, tol : int, float, default=100, 1e-4
+    max_iter, tol : int, float, default=300, 1e-5
         Most steps of EM. It ends when a step raises the mean log-likelihood by less than ``tol``
-        times its size, or, with validation rows, five steps do so for theirs.
+        times its size, or, with validation rows, five steps do so for theirs (validation of
+        pumsb_star with 400 splits and 20 components: -25.24 with 1e-4, -25.14 with 1e-5).
     validation_fraction : float, default=0.1
         Part of the rows held out to decide when to stop, if `fit` is given no ``X_valid`` and the
         criterion is the likelihood.
@@ -148,8 +149,8 @@ class Strudel(HeldOutEstimator):
         pseudocount: float = 1.0,
         ess: float = 1.0,
         max_nodes: int | None = 150_000,
-        max_iter: int = 100,
-        tol: float = 1e-4,
+        max_iter: int = 300,
+        tol: float = 1e-5,
         validation_fraction: float = 0.1,
         random_state: Any = None,
         n_states: Any = None,
