@@ -339,18 +339,25 @@ def column_groups(
 
 def pair_information(counts: FloatArray, n: float, ptr: IntArray, m: int) -> FloatArray:
     """Mutual information of all pairs of columns from counts of reduced one-hot bits, in nats."""
+    bits = np.diff(ptr)
+
+    def fold(x: FloatArray) -> FloatArray:
+        """Sum the bits of every column, along the first axis."""
+        if np.all(bits == 1):
+            return x
+        folded = np.zeros((m, *x.shape[1:]))
+        folded[bits > 0] = np.add.reduceat(x, ptr[:-1][bits > 0], axis=0)
+        return folded
+
     single = np.diag(counts).copy()
-    owner = np.repeat(np.arange(m), np.diff(ptr))
-    sums = np.zeros((m, len(single)))
-    np.add.at(sums, owner, np.eye(len(single)))
-    zero = np.maximum(n - sums @ single, 0.0)  # rows in state 0 of each column
-    own = sums @ _xlogx(single) + _xlogx(zero)
-    joint = sums @ _xlogx(counts) @ sums.T
+    zero = np.maximum(n - fold(single), 0.0)  # rows in state 0 of each column
+    own = fold(_xlogx(single)) + _xlogx(zero)
+    joint = fold(fold(_xlogx(counts)).T)
     # Cells in which one of the two columns, or both, are in state 0.
-    rest = np.maximum(single[:, None] - counts @ sums.T, 0.0)  # bit, and state 0 of a column
-    edge = sums @ _xlogx(rest)
-    corner = np.maximum(zero[:, None] - (sums @ rest).T, 0.0)
-    joint += edge + edge.T + _xlogx(corner)
+    rest = np.maximum(single[:, None] - fold(counts).T, 0.0)  # bit, and state 0 of a column
+    edge = fold(_xlogx(rest))
+    corner = np.maximum(zero[:, None] - fold(rest).T, 0.0)
+    joint = joint + edge + edge.T + _xlogx(corner)
     information = (joint - own[:, None] - own[None, :] + _xlogx(np.array(n))) / n
     np.fill_diagonal(information, 0.0)
     return information
