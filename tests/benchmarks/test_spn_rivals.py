@@ -1,7 +1,10 @@
 """The benchmark of LearnSPN, Strudel and ID-SPN runs on its smallest settings, nothing twice."""
 
 import csv
+import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from bayescut.datasets import DEBD_NAMES, fetch_debd
@@ -40,6 +43,19 @@ def test_one_set(spn_rivals, tmp_path, capsys):
     assert spn_rivals.main(arguments) == 0
     assert path.read_text() == before
     assert path.with_suffix(".md").read_text().strip() in said
+
+
+def test_ties_are_decided_in_other_ways(spn_rivals, capsys):
+    rng = np.random.default_rng(0)
+    one = rng.integers(0, 2, (200, 4))
+    rows = np.hstack([one, 1 - one]).astype(np.uint8)  # each column has its negation
+    data = SimpleNamespace(name="negations", train=rows, test=rows[:50])
+    spn_rivals.ties(data, n_seeds=2)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        tied, splits = re.search(r"(\d+) of (\d+) tied", line).groups()
+        assert 0 < int(tied) <= int(splits) <= 2000
 
 
 @pytest.mark.parametrize("arguments", ["--sets nothing", "--learners CNetBD"])

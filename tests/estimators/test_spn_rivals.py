@@ -12,14 +12,14 @@ from bayescut.estimators import IDSPN, LearnSPN, Strudel
 from bayescut.files import dumps, loads
 
 MODELS = {
-    "LearnSPN": lambda **s: LearnSPN(**{"random_state": 0, "n_restarts": 2} | s),
+    "LearnSPN": lambda **s: LearnSPN(**{"random_state": 0, "n_restarts": 2, "n_init": 1} | s),
     "Strudel": lambda **s: Strudel(**{"random_state": 0, "patience": 20} | s),
     "Strudel-bd": lambda **s: Strudel(**{"criterion": "bd"} | s),
     "Strudel-mixture": lambda **s: Strudel(
         **{"n_components": 3, "random_state": 0, "max_splits": 5, "max_iter": 5} | s
     ),
     "IDSPN": lambda **s: IDSPN(
-        **{"max_clusters": 3, "random_state": 0, "min_columns": 2, "max_iter": 2} | s
+        **{"max_clusters": 3, "n_init": 1, "random_state": 0, "min_columns": 2, "max_iter": 2} | s
     ),
 }
 
@@ -28,7 +28,7 @@ MODELS = {
     [
         LearnSPN(0.4, 10.0, 1.0, n_restarts=1, n_jobs=1, random_state=0),
         Strudel(max_splits=3, criterion="bd", n_jobs=1),
-        IDSPN(2, max_extensions=1, width=1, cuts=False, max_iter=0, n_jobs=1, random_state=0),
+        IDSPN(2, n_init=1, max_extensions=1, width=1, cuts=False, max_iter=0, n_jobs=1),
     ],
 )
 def test_common_checks_of_scikit_learn(estimator, check):
@@ -114,6 +114,18 @@ def test_threads_clones_pickles_and_files_do_not_change_the_result(name, X):
     np.testing.assert_array_equal(back.score_samples(X), expected)
 
 
+def test_learnspn_starts_again_with_the_chosen_setting(X, X_valid):
+    model = MODELS["LearnSPN"](n_init=3, alpha=[1.0, 0.5]).fit(X, X_valid=X_valid)
+    tried = model.validation_scores_
+    seeds = [r["seed"] - tried[0]["seed"] for r in tried]
+    assert seeds == [0] * 16 + [1, 1, 2, 2]
+    first = max(tried[:16], key=lambda r: r["score"])
+    for r in tried[16:]:
+        assert r["cluster_penalty"] == first["cluster_penalty"] == model.cluster_penalty_
+        assert r["g_factor"] == first["g_factor"] == model.g_factor_
+    assert model.score(X_valid) == pytest.approx(max(r["score"] for r in tried))
+
+
 def test_learnspn_chooses_on_validation_rows(X, X_valid):
     model = MODELS["LearnSPN"]().fit(X, X_valid=X_valid)
     assert len(model.validation_scores_) == 4 * 2 * 7
@@ -161,9 +173,11 @@ def test_strudel_stops_on_validation_rows(X, X_valid):
 def test_idspn_settings(X, X_valid):
     plain = IDSPN(3, max_extensions=0, max_iter=0, random_state=0).fit(X)
     assert plain.n_extensions_ == 0 and plain.circuit_.properties.deterministic
-    several = MODELS["IDSPN"](max_clusters=[2, 4]).fit(X, X_valid=X_valid)
-    assert set(several.validation_scores_) == {2, 4}
-    best = max(several.validation_scores_.values())
+    several = MODELS["IDSPN"](max_clusters=[2, 4], n_init=2).fit(X, X_valid=X_valid)
+    tried = [(s["max_clusters"], s["seed"]) for s in several.validation_scores_]
+    first = tried[0][1]
+    assert tried == [(k, first + start) for start in range(2) for k in (2, 4)]
+    best = max(s["score"] for s in several.validation_scores_)
     assert several.score(X_valid) == pytest.approx(best)
     scored = MODELS["IDSPN"](accept="score", max_iter=0).fit(X)
     assert np.exp(scored.score_samples(WORLDS)).sum() == pytest.approx(1.0)
@@ -211,6 +225,7 @@ def test_small_and_constant_tables_are_learned(name, table):
         LearnSPN(alpha=0),
         LearnSPN(n_restarts=0),
         LearnSPN(max_clusters=1),
+        LearnSPN(n_init=0),
         LearnSPN(validation_fraction=1.5),
         LearnSPN(random_state=-1),
         Strudel(max_splits=-1),
@@ -228,6 +243,9 @@ def test_small_and_constant_tables_are_learned(name, table):
         IDSPN(threshold=np.nan),
         IDSPN(ess=0),
         IDSPN(em_ess=0),
+        IDSPN(n_init=0),
+        IDSPN(cluster_penalty=[]),
+        IDSPN(max_clusters=2.5),
     ],
     ids=repr,
 )

@@ -9,8 +9,9 @@ from bayescut.circuit import build
 from bayescut.counts.pairs import count_pairs
 from bayescut.data.bits import bit_layout
 from bayescut.data.domains import Domains
+from bayescut.learn.spn.clusters import read_rows
 from bayescut.learn.spn.compose import Piece, compose, em_step
-from bayescut.learn.spn.hard_em import hard_em, split_rows
+from bayescut.learn.spn.hard_em import RowSplits, distinct_rows, hard_em
 from bayescut.learn.spn.indirect import IndirectLearner, column_groups, pair_information
 
 
@@ -66,30 +67,56 @@ def naive_hard_em(codes, sizes, w, labels, size):
                 hits = np.bincount(codes[inside, j], w[inside], minlength=k)
                 values[:, c] += np.log((hits[codes[:, j]] + 1e-5) / (n_c + k * 1e-5))
         likelihood = float((w * np.logaddexp.reduce(values, axis=1)).sum())
-        labels = values.argmax(axis=1)
+        labels = (values >= values.max(axis=1)[:, None] - 1e-9).argmax(axis=1)
         if abs(likelihood - before) <= 0.1:
             break
         before = likelihood
     return likelihood, labels
 
 
+@pytest.mark.parametrize("n", [2, 9, 120])
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_hard_em(seed):
-    codes, sizes = table(seed)
+def test_hard_em_is_its_naive_twin(seed, weighted, n):
+    codes, sizes = table(seed, n=n)
+    codes[:, 0] = seed % 2  # constant
     rng = np.random.default_rng(seed)
-    w = rng.random(len(codes)) + 0.5
-    layout = bit_layout(np.arange(4), sizes)
-    bits = (codes[:, layout.bit_column] == layout.bit_state).astype(float)
-    labels = rng.integers(3, size=len(codes))
-    value, found = hard_em(bits, layout, w, labels, 3)
-    expected, naive = naive_hard_em(codes, sizes, w, labels, 3)
-    assert value == pytest.approx(expected, rel=1e-9)
-    np.testing.assert_array_equal(found, naive)
+    w = rng.random(n) + 0.5 if weighted else np.ones(n)
+    data = read_rows(codes, np.arange(n), np.arange(4), sizes, w, np.empty(0))
+    for size in (1, 2, 5):
+        labels = rng.integers(size, size=n)
+        value, found = hard_em(data, labels, size)
+        expected, naive = naive_hard_em(codes, sizes, w, labels, size)
+        assert value == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_array_equal(found, naive)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_are_split_at_a_price(seed):
+    codes, sizes = table(seed)
+    w = np.random.default_rng(seed).random(len(codes)) + 0.5
+    splits = RowSplits(codes, sizes, w, [seed])
     # Without a price there are several clusters, with a high one the fewest.
-    assert split_rows(codes, sizes, w, 0.0, 4, [seed]).max() >= 1
-    assert split_rows(codes, sizes, w, 100.0, 4, [seed]).max() == 1
-    same = np.zeros_like(codes)
-    assert split_rows(same, sizes, w, 0.1, 4, [seed]).max() == 0
+    assert splits.best(0.0, 4).max() >= 1
+    assert splits.best(100.0, 4).max() == 1
+    # What was found before, and threads, change nothing.
+    for n_jobs in (1, 2):
+        again = RowSplits(codes, sizes, w, [seed])
+        np.testing.assert_array_equal(again.best(0.01, 9, n_jobs), splits.best(0.01, 9))
+    # Equal rows lie in one cluster, and count as often as they occur.
+    twice = RowSplits(np.vstack([codes, codes]), sizes, np.concatenate([w, w]), [seed])
+    once = RowSplits(codes, sizes, 2 * w, [seed])
+    found = twice.best(0.01, 9)
+    np.testing.assert_array_equal(found[: len(codes)], found[len(codes) :])
+    np.testing.assert_array_equal(found[: len(codes)], once.best(0.01, 9))
+    assert RowSplits(np.zeros_like(codes), sizes, w, [seed]).best(0.1, 4).max() == 0
+
+
+def test_distinct_rows():
+    codes = np.array([[1, 0, 2], [0, 0, 0], [1, 0, 2], [0, 0, 1], [0, 0, 0]], dtype=np.uint16)
+    rows, place = distinct_rows(codes)
+    assert len(rows) == 3
+    np.testing.assert_array_equal(rows[place], codes)
 
 
 def test_pieces_become_one_circuit():
@@ -138,7 +165,8 @@ def test_the_network_is_what_its_regions_say(accept):
     )
     root, weights, kept = learner.grow(codes, sizes)
     circuit = compose(root.piece(weights), Domains.of_sizes(sizes))
-    np.testing.assert_allclose(circuit.log_likelihood(codes), root.values(weights), rtol=1e-10)
+    rows = distinct_rows(codes)[0]
+    np.testing.assert_allclose(circuit.log_likelihood(rows), root.values(weights), rtol=1e-10)
     whole = IndirectLearner(max_extensions=0, width=2).grow(codes, sizes)[0]
     assert whole.kind == "leaf"
     if accept == "score":

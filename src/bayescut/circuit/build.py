@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayescut._typing import FloatArray, IntArray
+from bayescut.circuit._join import Joining
 from bayescut.circuit._kinds import (
     CATEGORICAL,
     DECISION,
@@ -441,68 +442,19 @@ def mixture(weights: ArrayLike, circuits: Sequence[Circuit]) -> Circuit:
     for k, member in enumerate(circuits):
         if member.domains != circuits[0].domains:
             raise CircuitError(f"Circuit {k} has other domains than circuit 0.")
-    parts: dict[str, list[Any]] = {name: [] for name in ARRAYS}
+    whole = Joining()
     roots: list[Any] = []
     root_weights: list[Any] = []
-    n_nodes = n_families = 0
-    views: dict[bytes, int] = {}
     for log_weight, member in zip(log_weights, circuits, strict=True):
-        arrays = dict(member.arrays())
-        size = member.n_nodes
+        before = whole.n_nodes
         if member.kind[-1] == SUM:
             # The member's root is not taken along: its children hang on the new root.
             begin = int(member.child_ptr[-2])
-            roots.append(member.child[begin:] + n_nodes)
+            roots.append(member.child[begin:] + before)
             root_weights.append(member.log_weight[begin:] + log_weight)
-            size -= 1
-            for name in ("kind", "var", "state", "view", "child_ptr", "param_ptr", "fam_ptr"):
-                arrays[name] = arrays[name][:-1]
-            for name in ("child", "log_weight"):
-                arrays[name] = arrays[name][:begin]
-            arrays["branch_ptr"] = arrays["branch_ptr"][: begin + 1]
+            whole.add_circuit(member, root=False)
         else:
-            roots.append(np.array([n_nodes + size - 1]))
+            roots.append(np.array([whole.add_circuit(member) - 1]))
             root_weights.append(np.array([log_weight]))
-        arrays["child"] = arrays["child"] + np.int32(n_nodes)
-        host = arrays["fam_host"]
-        arrays["fam_host"] = np.where(host < 0, host, host + np.int32(n_families))
-        join_views(member, arrays, views)
-        for name, array in arrays.items():
-            parts[name].append(np.diff(array) if name.endswith("_ptr") else array)
-        n_nodes += size
-        n_families += len(member.fam_var)
-    new_children = np.concatenate(roots)
-    one = {"kind": [SUM], "var": [-1], "state": [-1], "view": [-1], "child": new_children}
-    one |= {"log_weight": np.concatenate(root_weights), "child_ptr": [len(new_children)]}
-    one |= {"param_ptr": [0], "fam_ptr": [0], "branch_ptr": np.zeros(len(new_children), dtype=int)}
-    for name, last in one.items():
-        parts[name].append(np.asarray(last))
-    joined: dict[str, Any] = {}
-    for name, dtype in ARRAYS.items():
-        array = np.concatenate(parts[name]).astype(dtype)
-        if name.endswith("_ptr"):
-            array = np.concatenate([np.zeros(1, dtype=dtype), np.cumsum(array, dtype=dtype)])
-        joined[name] = array
-    return Circuit(domains=circuits[0].domains, **joined)
-
-
-def join_views(member: Circuit, arrays: dict[str, Any], views: dict[bytes, int]) -> None:
-    """Number the views in a member's arrays among those of all members, each once.
-
-    ``views`` has those known so far; the arrays keep the views that are new.
-    """
-    n = len(member.view_ptr) - 1
-    new = np.full(n + 1, -1, dtype=np.int32)  # its last entry: no view
-    kept = np.zeros(n, dtype=bool)
-    for u in range(n):
-        begin, end = member.view_ptr[u], member.view_ptr[u + 1]
-        key = member.view_local[begin:end].tobytes() + member.view_share[begin:end].tobytes()
-        kept[u] = key not in views
-        new[u] = views.setdefault(key, len(views))
-    for name in ("view", "fam_view", "fam_parent_view"):
-        arrays[name] = new[arrays[name]]
-    lengths = np.diff(member.view_ptr)
-    inside = np.repeat(kept, lengths)
-    arrays["view_local"] = member.view_local[inside]
-    arrays["view_share"] = member.view_share[inside]
-    arrays["view_ptr"] = np.concatenate([[0], np.cumsum(lengths[kept])])
+    whole.add_node(SUM, np.concatenate(roots), np.concatenate(root_weights))
+    return whole.circuit(circuits[0].domains)

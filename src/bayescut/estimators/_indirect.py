@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from bayescut._jobs import count_jobs
-from bayescut._progress import progress
+from bayescut._progress import Advance, progress
+from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.data.table import Table
@@ -22,7 +24,75 @@ from bayescut.estimators._validation import (
     draw_seed,
 )
 from bayescut.learn.spn.compose import compose, em_step
+from bayescut.learn.spn.hard_em import RowSplits, distinct_rows
 from bayescut.learn.spn.indirect import IndirectLearner
+
+# Steps of EM after which settings are compared, and steps without a better likelihood of held-out
+# rows, by this part of it, after which EM ends.
+_FIRST_STEPS = 5
+_PATIENCE = 3
+_TOLERANCE = 1e-5
+
+
+class _Run:
+    """A network of one setting, and EM on it as far as it has come."""
+
+    def __init__(self, learner: IndirectLearner, data: _Data, em_ess: float) -> None:
+        self.learner, self.data, self.em_ess = learner, data, em_ess
+        root, mass, self.n_extensions = learner.grow(
+            data.codes, data.sizes, data.weights, memory=data.memory, distinct=data.distinct
+        )
+        self.signature = root.signature()
+        self.start = self.now = self.best = compose(root.piece(mass), data.domains)
+        self.value = self.marked = self._held_out(self.best)
+        self.step = self.n_iter = self.marked_at = 0
+
+    def _held_out(self, circuit: Circuit) -> float:
+        rows, mass = self.data.held_out
+        if len(rows) == 0:
+            return np.nan
+        values = circuit.log_likelihood(rows, n_jobs=self.learner.n_jobs)
+        return float(np.average(values, weights=mass))
+
+    def advance(self, steps: int, told: Advance | None = None) -> None:
+        """Take EM to a number of steps; the best circuit on held-out rows is kept, if any."""
+        while self.step < steps and self.step - self.marked_at < _PATIENCE:
+            rows, mass = self.data.distinct
+            self.now = em_step(self.now, self.start, rows, mass, self.em_ess, self.learner.n_jobs)
+            self.step += 1
+            if told is not None:
+                told(1)
+            value = self._held_out(self.now)
+            if np.isnan(value) or value > self.value:
+                self.best, self.value, self.n_iter = self.now, value, self.step
+            if np.isnan(value) or value > self.marked + _TOLERANCE * abs(self.marked):
+                self.marked, self.marked_at = value, self.step
+
+
+class _Data:
+    """Rows to learn from, as EM and the learner want them."""
+
+    def __init__(self, parts: Parts, domains: Domains) -> None:
+        self.parts, self.domains = parts, domains
+        self.codes = np.ascontiguousarray(parts.codes[parts.rows])
+        self.weights = None if parts.weights is None else parts.weights[parts.rows]
+        self.sizes = np.array(domains.n_states, dtype=np.int64)
+        self.memory: dict[int, RowSplits] = {}
+
+    @cached_property
+    def distinct(self) -> tuple[CodeArray, FloatArray]:
+        """Rows that differ, and the weight of each: what a step of EM costs depends on these."""
+        return _distinct(self.codes, self.weights)
+
+    @cached_property
+    def held_out(self) -> tuple[CodeArray, FloatArray]:
+        """Held-out rows that differ, and the weight of each."""
+        return _distinct(self.parts.valid, self.parts.valid_weights)
+
+
+def _distinct(codes: CodeArray, weights: FloatArray | None) -> tuple[CodeArray, FloatArray]:
+    rows, place = distinct_rows(codes)
+    return rows, np.bincount(place, weights, minlength=len(rows)).astype(np.float64)
 
 
 class IDSPN(HeldOutEstimator):
@@ -38,10 +108,11 @@ class IDSPN(HeldOutEstimator):
 
     Parameters
     ----------
-    max_clusters : int or list of int, default=(5, 10, 20)
+    max_clusters : int or list of int, default=(2, 5, 10, 20, 40)
         Most clusters of a sum (5 in the original); of a list the best on validation rows.
-    cluster_penalty : float, default=0.2
-        Price of a cluster and column, in units of the logarithm of the number of rows.
+    cluster_penalty : float or list of float, default=0.2
+        Price of a cluster and column, in units of the logarithm of the number of rows; of a list
+        the best on validation rows.
     threshold : float, default=0.001
         Columns with more mutual information than this, in nats, are not separated.
     max_extensions : int, default=5
@@ -51,17 +122,22 @@ class IDSPN(HeldOutEstimator):
     accept : {"train", "score"}, default="train"
         Replace a leaf if the training likelihood does not fall (the root always, as in the
         original), or if the log marginal likelihood, clusters given, rises.
-    width : int, default=4
-        Most parents of a column in a leaf.
+    width : int, default=8
+        Most parents of a column in a leaf (validation of accidents, 5 clusters: 4 parents -27.26,
+        6 -26.97, 8 -26.89, 12 the same as 8).
     cuts : bool, default=True
         Leaves may be cut; else they are single junction trees.
     ess : float, default=1.0
         Equivalent sample size of tables.
-    max_iter : int, default=10
-        Most steps of EM at the end; 0 for none. On validation rows the best step is kept.
+    max_iter : int, default=50
+        Most steps of EM at the end; 0 for none. On validation rows the best step is kept, and of
+        several settings only the one that is best after five steps goes on.
     em_ess : float, default=20.0
         Rows that the tables before EM are worth in it (validation of plants after the best of five
         steps: 1 row -12.755, 5 rows -12.751, 20 rows -12.747).
+    n_init : int, default=3
+        Networks learned for each setting, from different first labels (validation of accidents with
+        2 clusters: -26.70, -26.92, -26.70, -26.95, -26.86).
     validation_fraction : float, default=0.1
         Part of the rows that choose among several ``max_clusters`` if `fit` is given no
         ``X_valid``. The chosen setting is then learned again from all rows.
@@ -84,14 +160,15 @@ class IDSPN(HeldOutEstimator):
     ----------
     circuit_ : Circuit
         The learned circuit: smooth and decomposable.
-    max_clusters_ : int
-        The chosen number.
+    max_clusters_, cluster_penalty_ : int, float
+        The chosen settings.
     n_extensions_ : int
         Leaves that were replaced.
     n_iter_ : int
         Steps of EM that were kept.
-    validation_scores_ : dict
-        Likelihood of the validation rows for each number of clusters.
+    validation_scores_ : list of dict
+        Settings that were tried, with the mean log-likelihood of the held-out rows after the first
+        steps of EM.
     n_parameters_ : int
         Number of independent parameters.
     n_features_in_, feature_names_in_
@@ -111,28 +188,32 @@ class IDSPN(HeldOutEstimator):
     -1.1
     """
 
-    _state_names = ("max_clusters_", "n_extensions_", "n_iter_", "validation_scores_")
+    _state_names = (
+        "max_clusters_", "cluster_penalty_", "n_extensions_", "n_iter_", "validation_scores_",
+    )  # fmt: skip
 
     max_clusters_: int
+    cluster_penalty_: float
     n_extensions_: int
     n_iter_: int
-    validation_scores_: dict[int, float]
+    validation_scores_: list[dict[str, float]]
 
     def __init__(
         self,
-        max_clusters: int | Sequence[int] = (5, 10, 20),
+        max_clusters: int | Sequence[int] = (2, 5, 10, 20, 40),
         *,
-        cluster_penalty: float = 0.2,
+        cluster_penalty: float | Sequence[float] = 0.2,
         threshold: float = 0.001,
         max_extensions: int = 5,
         min_columns: int = 10,
         min_rows: int = 50,
         accept: Literal["train", "score"] = "train",
-        width: int = 4,
+        width: int = 8,
         cuts: bool = True,
         ess: float = 1.0,
-        max_iter: int = 10,
+        max_iter: int = 50,
         em_ess: float = 20.0,
+        n_init: int = 3,
         validation_fraction: float = 0.1,
         random_state: Any = None,
         n_states: Any = None,
@@ -154,6 +235,7 @@ class IDSPN(HeldOutEstimator):
         self.ess = ess
         self.max_iter = max_iter
         self.em_ess = em_ess
+        self.n_init = n_init
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_states = n_states
@@ -164,42 +246,72 @@ class IDSPN(HeldOutEstimator):
         self.verbose = verbose
 
     def _learn(self, table: Table) -> Circuit:
-        codes, domains = table.codes, table.domains
-        learner = self._learner()
-        most = [check_count("max_clusters", int(k), low=2) for k in self._asked()]
+        learners = self._learners()
         max_iter = check_count("max_iter", self.max_iter, low=0)
+        em_ess = check_number("em_ess", self.em_ess, strict=True)
         given = self._given_parts(table)
-        self.validation_scores_ = {}
-        if given is None and len(most) == 1:
+        self.validation_scores_ = []
+        learner = learners[0]
+        if given is not None or len(learners) > 1:
+            parts = given or self._drawn_parts(table, learner.seed)
+            run = self._choose(learners, _Data(parts, table.domains), em_ess, max_iter)
+            learner, max_iter = run.learner, run.n_iter
+        if given is None:  # learn from all rows
             rows, weights = learning_rows(table)
-            parts = Parts(codes, rows, weights, codes[:0], None)
-            return self._run(replace(learner, max_clusters=most[0]), parts, domains, max_iter)[1]
-        parts = given or self._drawn_parts(table, learner.seed)
-        best: tuple[float, Circuit, dict[str, int]] | None = None
-        for k in most:
-            value, circuit = self._run(replace(learner, max_clusters=k), parts, domains, max_iter)
-            self.validation_scores_[k] = value
-            if best is None or value > best[0]:
-                kept = (self.max_clusters_, self.n_extensions_, self.n_iter_)
-                names = ("max_clusters_", "n_extensions_", "n_iter_")
-                best = value, circuit, dict(zip(names, kept, strict=True))
-        assert best is not None
-        for name, number in best[2].items():
-            setattr(self, name, number)
-        if given is not None:
-            return best[1]
-        rows, weights = learning_rows(table)
-        parts = Parts(codes, rows, weights, codes[:0], None)
-        learner = replace(learner, max_clusters=self.max_clusters_)
-        return self._run(learner, parts, domains, self.n_iter_)[1]
+            parts = Parts(table.codes, rows, weights, table.codes[:0], None)
+            run = _Run(learner, _Data(parts, table.domains), em_ess)
+            with progress(type(self).__name__, max_iter, self.verbose) as advance:
+                run.advance(max_iter, advance)
+        self.max_clusters_ = run.learner.max_clusters
+        self.cluster_penalty_ = run.learner.cluster_penalty
+        self.n_extensions_ = run.n_extensions
+        self.n_iter_ = run.n_iter
+        return run.best
 
-    def _asked(self) -> list[float]:
-        return as_list("max_clusters", self.max_clusters)
+    def _choose(
+        self, learners: list[IndirectLearner], data: _Data, em_ess: float, max_iter: int
+    ) -> _Run:
+        """Learn every setting; the best after the first steps of EM on held-out rows goes on."""
+        best: _Run | None = None
+        seen: dict[int, float] = {}
+        name = type(self).__name__
+        with progress(f"{name}: choosing", len(learners), self.verbose) as advance:
+            for learner in learners:
+                run = _Run(learner, data, em_ess)
+                if run.signature not in seen:  # most settings choose the same clusters
+                    run.advance(min(_FIRST_STEPS, max_iter))
+                    seen[run.signature] = run.value
+                    if best is None or run.value > best.value:
+                        best = run
+                self.validation_scores_.append({
+                    "max_clusters": learner.max_clusters,
+                    "cluster_penalty": learner.cluster_penalty,
+                    "seed": learner.seed,
+                    "score": seen[run.signature],
+                })  # fmt: skip
+                advance(1)
+        assert best is not None
+        with progress(name, max_iter, self.verbose) as advance:
+            best.advance(max_iter, advance)
+        return best
+
+    def _learners(self) -> list[IndirectLearner]:
+        """One for each setting."""
+        shared = self._learner()
+        most = [
+            check_count("max_clusters", int(k) if k == int(k) else k, low=2)
+            for k in as_list("max_clusters", self.max_clusters)
+        ]
+        return [
+            replace(shared, max_clusters=k, cluster_penalty=p, seed=seed)
+            for seed in range(shared.seed, shared.seed + check_count("n_init", self.n_init))
+            for p in as_list("cluster_penalty", self.cluster_penalty)
+            for k in most
+        ]
 
     def _learner(self) -> IndirectLearner:
         check_choice("accept", self.accept, ("train", "score"))
         return IndirectLearner(
-            cluster_penalty=check_number("cluster_penalty", self.cluster_penalty),
             threshold=check_number("threshold", self.threshold),
             max_extensions=check_count("max_extensions", self.max_extensions, low=0),
             min_columns=check_count("min_columns", self.min_columns, low=0),
@@ -211,37 +323,3 @@ class IDSPN(HeldOutEstimator):
             seed=draw_seed(self.random_state),
             n_jobs=count_jobs(self.n_jobs),
         )
-
-    def _run(
-        self, learner: IndirectLearner, parts: Parts, domains: Domains, max_iter: int
-    ) -> tuple[float, Circuit]:
-        """Learn with one setting; returns the value on held-out rows, if there are any."""
-        codes = np.ascontiguousarray(parts.codes[parts.rows])
-        weights = None if parts.weights is None else parts.weights[parts.rows]
-        sizes = np.array(domains.n_states, dtype=np.int64)
-        em_ess = check_number("em_ess", self.em_ess, strict=True)
-        name = type(self).__name__
-        with progress(name, learner.max_extensions + max_iter, self.verbose) as advance:
-            root, mass, kept = learner.grow(codes, sizes, weights, advance)
-            start = best = circuit = compose(root.piece(mass), domains)
-            self.max_clusters_ = learner.max_clusters
-            self.n_extensions_ = kept
-            self.n_iter_ = 0
-
-            def held_out(model: Circuit) -> float:
-                if len(parts.valid) == 0:
-                    return np.nan
-                return parts.mean(model.log_likelihood(parts.valid, n_jobs=learner.n_jobs))
-
-            value = held_out(circuit)
-            for step in range(1, max_iter + 1):
-                circuit = em_step(circuit, start, codes, weights, em_ess, learner.n_jobs)
-                advance(1)
-                now = held_out(circuit)
-                if np.isnan(now):
-                    best, self.n_iter_ = circuit, step
-                elif now > value:
-                    best, value, self.n_iter_ = circuit, now, step
-                elif step - self.n_iter_ >= 3:
-                    break
-        return value, best

@@ -63,8 +63,10 @@ class LearnSPN(HeldOutEstimator):
         Begin every restart with the full price of a cluster. In the original a price that was
         halved stays halved for the later restarts, which makes results vary much between seeds
         where one cluster is nearly enough (dna: by 7 nats).
-    n_init : int, default=1
-        Structures learned for each setting, from different seeds.
+    n_init : int, default=4
+        Where rows are held out to choose on, structures that are learned with the chosen setting,
+        from different seeds; the best is kept. One start is worth little: four with one setting
+        have -56.90, -56.49, -56.71 and -56.65 on the validation rows of tmovie.
     validation_fraction : float, default=0.1
         Part of the rows that choose among settings if `fit` is given no ``X_valid``. The chosen
         settings are then learned again from all rows.
@@ -131,7 +133,7 @@ class LearnSPN(HeldOutEstimator):
         n_restarts: int = 10,
         max_clusters: int = 2000,
         reset_price: bool = False,
-        n_init: int = 1,
+        n_init: int = 4,
         validation_fraction: float = 0.1,
         random_state: Any = None,
         n_states: Any = None,
@@ -162,21 +164,29 @@ class LearnSPN(HeldOutEstimator):
         codes, domains = table.codes, table.domains
         seed = draw_seed(self.random_state)
         learners = self._learners(seed)
+        n_init = check_count("n_init", self.n_init)
         factors = as_list("g_factor", self.g_factor)
         alphas = as_list("alpha", self.alpha, strict=True)
         n_jobs = count_jobs(self.n_jobs)
-        several = len(learners) * len(factors) * len(alphas) > 1
         parts = self._given_parts(table)
+        several = len(learners) * len(factors) * len(alphas) > 1
+        several = several or (parts is not None and n_init > 1)
         if parts is not None and not several:
             raise ValueError(
                 "X_valid has rows to choose settings on, but there is one of each: give lists of "
-                "cluster_penalty, g_factor or alpha, or these rows as part of X"
+                "cluster_penalty, g_factor or alpha, more starts (n_init), or these rows as part "
+                "of X"
             )
         self.validation_scores_ = []
         choice: _Choice | None = None
         if several:
             held = parts or self._drawn_parts(table, seed)
             choice = self._choose(learners, factors, alphas, held, domains, n_jobs)
+            again = [replace(choice.learner, seed=seed + start) for start in range(1, n_init)]
+            if again:
+                factors = [choice.learner.g_factor]
+                other = self._choose(again, factors, alphas, held, domains, n_jobs)
+                choice = max(choice, other, key=lambda found: found.value)
         if parts is None:  # learn from all rows
             learner = replace(learners[0], g_factor=factors[0])
             alpha = alphas[0]
@@ -205,8 +215,7 @@ class LearnSPN(HeldOutEstimator):
             reset_price=bool(self.reset_price),
         )
         return [
-            replace(shared, cluster_penalty=penalty, seed=seed + start)
-            for start in range(check_count("n_init", self.n_init))
+            replace(shared, cluster_penalty=penalty, seed=seed)
             for penalty in as_list("cluster_penalty", self.cluster_penalty)
         ]
 

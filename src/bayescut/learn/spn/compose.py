@@ -10,9 +10,8 @@ import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
+from bayescut.circuit._join import Joining
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, PRODUCT, SUM
-from bayescut.circuit._model import ARRAYS
-from bayescut.circuit.build import join_views
 from bayescut.data.domains import Domains
 
 
@@ -40,52 +39,20 @@ class Piece:
 
 def compose(root: Piece, domains: Domains) -> Circuit:
     """Lay out pieces as one circuit."""
-    parts: dict[str, list[Any]] = {name: [] for name in ARRAYS}
-    sizes = {"nodes": 0, "families": 0}
-    views: dict[bytes, int] = {}
-
-    def add_leaf(circuit: Circuit, columns: IntArray) -> int:
-        arrays: dict[str, Any] = dict(circuit.arrays())
-        columns = np.asarray(columns, dtype=np.int32)
-        var = arrays["var"]
-        arrays["var"] = np.where(var >= 0, columns[np.maximum(var, 0)], -1)
-        arrays["fam_var"] = columns[arrays["fam_var"]]
-        arrays["fam_parent"] = columns[arrays["fam_parent"]]
-        arrays["child"] = arrays["child"] + sizes["nodes"]
-        host = arrays["fam_host"]
-        arrays["fam_host"] = np.where(host < 0, host, host + sizes["families"])
-        join_views(circuit, arrays, views)
-        for name, array in arrays.items():
-            parts[name].append(np.diff(array) if name.endswith("_ptr") else array)
-        sizes["nodes"] += circuit.n_nodes
-        sizes["families"] += len(circuit.fam_var)
-        return sizes["nodes"] - 1
+    whole = Joining()
 
     def add(piece: Piece) -> int:
+        """Number of the last node of a piece."""
         if piece.circuit is not None:
             assert piece.columns is not None
-            return add_leaf(piece.circuit, piece.columns)
+            return whole.add_circuit(piece.circuit, piece.columns.astype(np.int32)) - 1
         children = [add(child) for child in piece.children]
-        weights = piece.weights
-        logs = np.zeros(len(children)) if weights is None else np.log(weights)
-        one: dict[str, Any] = {
-            "kind": [PRODUCT if weights is None else SUM], "var": [-1], "state": [-1], "view": [-1],
-            "child_ptr": [len(children)], "child": children, "log_weight": logs,
-            "param_ptr": [0], "fam_ptr": [0], "branch_ptr": np.zeros(len(children), dtype=int),
-        }  # fmt: skip
-        for name, values in one.items():
-            parts[name].append(np.asarray(values))
-        sizes["nodes"] += 1
-        return sizes["nodes"] - 1
+        if piece.weights is None:
+            return whole.add_node(PRODUCT, children, np.zeros(len(children))) - 1
+        return whole.add_node(SUM, children, np.log(piece.weights)) - 1
 
     add(root)
-    joined: dict[str, Any] = {}
-    for name, dtype in ARRAYS.items():
-        array: Any = np.concatenate(parts[name]).astype(dtype)
-        if name.endswith("_ptr"):
-            array = np.concatenate([np.zeros(1, dtype=dtype), np.cumsum(array, dtype=dtype)])
-        joined[name] = array
-    return Circuit(domains=domains, **joined)
+    return whole.circuit(domains)
 
 
 def em_step(

@@ -28,13 +28,13 @@ from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import TopGain
 from bayescut.learn.spn.compose import Piece
-from bayescut.learn.spn.hard_em import split_rows
+from bayescut.learn.spn.hard_em import RowSplits, distinct_rows
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
 
 class LeafModel(NamedTuple):
-    """A leaf's circuit, the log-probability of all training rows under it, and its score."""
+    """A leaf's circuit, the log-probability of all distinct training rows, and its score."""
 
     circuit: Circuit
     values: FloatArray
@@ -76,7 +76,7 @@ class Region:
         return mass / mass.sum()
 
     def values(self, weights: FloatArray) -> FloatArray:
-        """Log-probability of all training rows."""
+        """Log-probability of all distinct training rows."""
         if self.kind == "leaf":
             assert self.model is not None
             return self.model.values
@@ -96,6 +96,11 @@ class Region:
             k = len(mass)
             total += float(gammaln(k) - gammaln(mass.sum() + k) + gammaln(mass + 1.0).sum())
         return total
+
+    def signature(self) -> int:
+        """A number that networks share if they divide rows and columns in the same way."""
+        own = self.kind, self.rows.tobytes(), self.columns.tobytes()
+        return hash((own, tuple(child.signature() for child in self.children)))
 
     def piece(self, weights: FloatArray) -> Piece:
         """The finished network, to be composed."""
@@ -156,8 +161,14 @@ class IndirectLearner:
         sizes: IntArray,
         sample_weight: FloatArray | None = None,
         told: Callable[[int], None] | None = None,
+        memory: dict[int, RowSplits] | None = None,
+        distinct: tuple[CodeArray, FloatArray] | None = None,
     ) -> tuple[Region, FloatArray, int]:
         """Learn a network from complete codes, all rows of which have a positive weight.
+
+        Settings that differ in price and number of clusters only may share a ``memory``: the
+        clusterings of the whole table, which take longest, are then made once. ``distinct`` are
+        the rows that differ and their weights, if they are known.
 
         Returns
         -------
@@ -166,6 +177,10 @@ class IndirectLearner:
         """
         n, m = codes.shape
         weights = np.ones(n) if sample_weight is None else sample_weight
+        if distinct is None:
+            rows, place = distinct_rows(codes)
+            distinct = rows, np.bincount(place, weights).astype(np.float64)
+        different, mass = distinct
         root = Region(np.arange(n, dtype=np.int32), np.arange(m))
         heap: list[tuple[int, int, Region]] = [(-n, 0, root)]
         kept = tried = count = 0
@@ -173,17 +188,18 @@ class IndirectLearner:
             region = heapq.heappop(heap)[2]
             if told is not None:
                 told(1)
-            parts = self._extend(region, codes, sizes, weights, tried)
+            shared = memory if memory is not None and region is root else {}
+            parts = self._extend(region, codes, sizes, weights, tried, shared)
             tried += 1
             if parts is None:
                 continue
             if region.model is None and (region is not root or self.accept == "score"):
-                self._fit([region], codes, sizes, sample_weight)
+                self._fit([region], codes, sizes, sample_weight, different)
             new = Region(region.rows, region.columns, kind="product", children=parts)
             if len(parts) == 1:
                 new = parts[0]
-            self._fit(new.leaves(), codes, sizes, sample_weight)
-            if not self._pays(region, new, root, weights):
+            self._fit(new.leaves(), codes, sizes, sample_weight, different)
+            if not self._pays(region, new, root, weights, mass):
                 region.final = True
                 continue
             region.kind, region.children, region.model = new.kind, new.children, new.model
@@ -198,24 +214,32 @@ class IndirectLearner:
                     count += 1
                     heapq.heappush(heap, (-len(leaf.rows), count, leaf))
         if root.kind == "leaf" and root.model is None:
-            self._fit([root], codes, sizes, sample_weight)
+            self._fit([root], codes, sizes, sample_weight, different)
         return root, weights, kept
 
-    def _pays(self, region: Region, new: Region, root: Region, weights: FloatArray) -> bool:
+    def _pays(
+        self, region: Region, new: Region, root: Region, weights: FloatArray, mass: FloatArray
+    ) -> bool:
         """Whether a leaf is better replaced; that of the root always is, as published."""
         if self.accept == "score":
             return new.score(weights) > region.score(weights)
         if region is root:
             return True
-        before = float(weights @ root.values(weights))
+        before = float(mass @ root.values(weights))
         old = region.kind, region.children, region.model
         region.kind, region.children, region.model = new.kind, new.children, new.model
-        after = float(weights @ root.values(weights))
+        after = float(mass @ root.values(weights))
         region.kind, region.children, region.model = old
         return after >= before - 1e-9 * abs(before)
 
     def _extend(
-        self, region: Region, codes: CodeArray, sizes: IntArray, weights: FloatArray, step: int
+        self,
+        region: Region,
+        codes: CodeArray,
+        sizes: IntArray,
+        weights: FloatArray,
+        step: int,
+        memory: dict[int, RowSplits],
     ) -> list[Region] | None:
         """Groups of columns, each as clusters of rows; None if neither is found."""
         groups = column_groups(codes, region.rows, region.columns, sizes, weights, self.threshold)
@@ -223,7 +247,8 @@ class IndirectLearner:
         parts = [Region(region.rows, group) for group in groups if len(group) > 1]
         split_any = len(groups) > 1
         for number, part in enumerate(parts):
-            clusters = self._clusters(part, codes, sizes, weights, [self.seed, step, number])
+            seed = [self.seed, step, number]
+            clusters = self._clusters(part, codes, sizes, weights, seed, memory)
             if clusters is not None:
                 part.kind, part.children = "sum", clusters
                 split_any = True
@@ -238,11 +263,14 @@ class IndirectLearner:
         sizes: IntArray,
         weights: FloatArray,
         seed: list[int],
+        memory: dict[int, RowSplits],
     ) -> list[Region] | None:
-        inside = np.ascontiguousarray(codes[np.ix_(part.rows, part.columns)])
+        key = hash((tuple(seed), part.rows.tobytes(), part.columns.tobytes()))
+        if key not in memory:
+            inside = np.ascontiguousarray(codes[np.ix_(part.rows, part.columns)])
+            memory[key] = RowSplits(inside, sizes[part.columns], weights[part.rows], seed)
         penalty = self.cluster_penalty * len(part.columns) / codes.shape[1]
-        own = weights[part.rows]
-        labels = split_rows(inside, sizes[part.columns], own, penalty, self.max_clusters, seed)
+        labels = memory[key].best(penalty, self.max_clusters, self.n_jobs)
         n_clusters = int(labels.max()) + 1
         if n_clusters < 2:
             return None
@@ -254,6 +282,7 @@ class IndirectLearner:
         codes: CodeArray,
         sizes: IntArray,
         sample_weight: FloatArray | None,
+        distinct: CodeArray,
     ) -> None:
         """Give leaves their models, side by side."""
         learner = NetworkLearner(
@@ -276,7 +305,7 @@ class IndirectLearner:
             table, part = tables[region.columns.tobytes()]
             grown = part.learn(table, region.rows)
             circuit = freeze_cutset(grown, table.domains)
-            values = circuit.log_likelihood(table.codes, n_jobs=1)
+            values = circuit.log_likelihood(distinct[:, region.columns], n_jobs=1)
             return LeafModel(circuit, values, grown.total_score())
 
         order = sorted(waiting, key=lambda region: -len(region.rows))
@@ -310,18 +339,25 @@ def column_groups(
 
 def pair_information(counts: FloatArray, n: float, ptr: IntArray, m: int) -> FloatArray:
     """Mutual information of all pairs of columns from counts of reduced one-hot bits, in nats."""
+    bits = np.diff(ptr)
+
+    def fold(x: FloatArray) -> FloatArray:
+        """Sum the bits of every column, along the first axis."""
+        if np.all(bits == 1):
+            return x
+        folded = np.zeros((m, *x.shape[1:]))
+        folded[bits > 0] = np.add.reduceat(x, ptr[:-1][bits > 0], axis=0)
+        return folded
+
     single = np.diag(counts).copy()
-    owner = np.repeat(np.arange(m), np.diff(ptr))
-    sums = np.zeros((m, len(single)))
-    np.add.at(sums, owner, np.eye(len(single)))
-    zero = np.maximum(n - sums @ single, 0.0)  # rows in state 0 of each column
-    own = sums @ _xlogx(single) + _xlogx(zero)
-    joint = sums @ _xlogx(counts) @ sums.T
+    zero = np.maximum(n - fold(single), 0.0)  # rows in state 0 of each column
+    own = fold(_xlogx(single)) + _xlogx(zero)
+    joint = fold(fold(_xlogx(counts)).T)
     # Cells in which one of the two columns, or both, are in state 0.
-    rest = np.maximum(single[:, None] - counts @ sums.T, 0.0)  # bit, and state 0 of a column
-    edge = sums @ _xlogx(rest)
-    corner = np.maximum(zero[:, None] - (sums @ rest).T, 0.0)
-    joint += edge + edge.T + _xlogx(corner)
+    rest = np.maximum(single[:, None] - fold(counts).T, 0.0)  # bit, and state 0 of a column
+    edge = fold(_xlogx(rest))
+    corner = np.maximum(zero[:, None] - fold(rest).T, 0.0)
+    joint = joint + edge + edge.T + _xlogx(corner)
     information = (joint - own[:, None] - own[None, :] + _xlogx(np.array(n))) / n
     np.fill_diagonal(information, 0.0)
     return information

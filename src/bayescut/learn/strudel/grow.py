@@ -20,7 +20,6 @@ from bayescut.learn.strudel.split import (
     information_sums,
     most_used,
     split,
-    undo,
 )
 from bayescut.learn.strudel.start import INFORMATION_ESS, chow_liu_parents, plant
 
@@ -68,9 +67,10 @@ class StrudelLearner:
     max_splits, max_nodes : int or None
         Most splits, and nodes beyond which nothing is split.
     patience : int or None
-        Splits without a better validation likelihood after which growth ends; None: it does not.
+        Splits without a better validation likelihood, or score, after which growth ends; None: it
+        does not.
     by_score : bool
-        Keep only splits that raise the score; validation rows play no part.
+        The score says which circuit on the way is the best; validation rows play no part.
     """
 
     pseudocount: float = 1.0
@@ -110,16 +110,19 @@ class StrudelLearner:
         """
         growth = Growth(self, codes, sizes, weights, rows, valid, valid_weights)
         growth.start()
-        if self.by_score:
-            growth.split_by_score(told)
-            return growth
-        best, best_value = 0, growth.valid_mean if valid is not None else -np.inf
+        judged = self.by_score or valid is not None
+
+        def value() -> float:
+            return growth.score if self.by_score else growth.valid_mean
+
+        best, best_value = 0, value() if judged else -np.inf
         while len(growth.splits) < self.max_splits and growth.split_most_used():
             if told is not None:
                 told(1)
             done = len(growth.splits)
-            if valid is None or growth.valid_mean > best_value + 1e-12:
-                best, best_value = done, growth.valid_mean
+            # Beyond rounding: the sums have seen every split.
+            if not judged or value() > best_value + (1e-6 if self.by_score else 1e-12):
+                best, best_value = done, value()
             elif self.patience is not None and done - best >= self.patience:
                 break
         if best < len(growth.splits):
@@ -214,31 +217,35 @@ class Growth:
 
     def choose_column(self, edge: int) -> int:
         """Column of most mutual information with the others that are free below a branch."""
+        free, sums = self.information(edge)
+        return int(free[tied_for_most(sums)[0]])
+
+    def information(self, edge: int) -> tuple[IntArray, FloatArray]:
+        """Columns that are free below a branch, and the mutual information of each with others."""
         free = free_columns(self.sketch, edge, self.vtree.cell_ptr)
+        if len(free) == 1:
+            return free, np.zeros(1)
         top = self.sketch.place[self.sketch.owner[edge]]
         rows = np.flatnonzero(self.edges[top, : self.n] == edge).astype(np.int32)
-        if len(free) == 1:
-            return int(free[0])
         n = len(rows)
         if not self.binary:
             pairs = self._pairs(free, rows)
             counts, layout = pairs.counts.astype(np.float64), pairs.layout
             sums = general_sums(counts, float(pairs.n), layout.sizes, layout.ptr, INFORMATION_ESS)
-            return int(free[_first_largest(sums / (pairs.n + INFORMATION_ESS))])
+            return free, sums / (pairs.n + INFORMATION_ESS)
         _, counts = _state_counts(self.train, rows, free, self.sizes, np.empty(0))
         ones = counts[1::2].astype(np.int64)
         vary = (ones > 0) & (ones < n)
         columns = free[vary]
-        n_constant = len(free) - len(columns)
         if len(columns) == 0:
-            return int(free[0])
+            return free, np.zeros(len(free))
         found, constant = information_sums(
-            self._pairs(columns, rows).counts, n, ones[vary], n_constant,
+            self._pairs(columns, rows).counts, n, ones[vary], len(free) - len(columns),
             self._xlogx[1:], self._xlogx[2:],
         )  # fmt: skip
         sums = np.full(len(free), constant)
         sums[vary] = found
-        return int(free[_first_largest(sums / (n + INFORMATION_ESS))])
+        return free, sums / (n + INFORMATION_ESS)
 
     def apply(self, edge: int, column: int) -> None:
         """Split a branch on a column."""
@@ -259,46 +266,6 @@ class Growth:
             return False
         self.apply(edge, self.choose_column(edge))
         return True
-
-    def split_by_score(self, told: Callable[[int], None] | None) -> None:
-        """Split the most used branch as long as one raises the score; others are settled."""
-        learner = self.learner
-        while len(self.splits) < learner.max_splits:
-            edge = self._look()
-            if edge < 0 or (learner.max_nodes is not None and self.n_nodes >= learner.max_nodes):
-                return
-            before, (n_nodes, n_edges) = self.score, self.sketch.used[:2].tolist()
-            column = self.choose_column(edge)
-            order = self._position(edge)
-            self.apply(edge, column)
-            if self.score > before:
-                if told is not None:
-                    told(1)
-                continue
-            self.splits.pop()
-            undo(
-                self.sketch, self.vtree, self.edges, self.states, self.shares, edge, column,
-                n_nodes, n_edges, learner.pseudocount, learner.ess, self.totals,
-            )  # fmt: skip
-            self._restore(edge, order)
-            self.sketch.settled[edge] = True
-
-    def _position(self, edge: int) -> int:
-        """Edge that comes before another one in its OR, -1 if it is the first."""
-        e = int(self.sketch.first[self.sketch.owner[edge]])
-        last = -1
-        while e != edge:
-            last, e = e, int(self.sketch.following[e])
-        return last
-
-    def _restore(self, edge: int, after: int) -> None:
-        """Put the first edge of an OR back behind another one."""
-        if after < 0:
-            return
-        following, owner = self.sketch.following, self.sketch.owner[edge]
-        self.sketch.first[owner] = following[edge]
-        following[edge] = following[after]
-        following[after] = edge
 
     def replay(self, n_splits: int) -> None:
         """Go back to what the circuit was after some splits."""
@@ -347,5 +314,6 @@ def _edge_weights(sketch, counts, pseudocount, weights):
             e = sketch.following[e]
 
 
-def _first_largest(values: FloatArray) -> int:
-    return int(np.flatnonzero(values >= values.max() - _NEAR)[0])
+def tied_for_most(values: FloatArray) -> IntArray:
+    """Places of the largest value, rounding aside."""
+    return np.flatnonzero(values >= values.max() - _NEAR)

@@ -60,10 +60,6 @@ class Sketch(NamedTuple):
         What an OR adds to the log-likelihood of training and of validation rows and to the score.
     owner, child, following : int32 arrays
         OR and child of an edge, and the next edge of the same OR (-1: none).
-    source : int32 array
-        Edge that an edge was copied from.
-    settled : bool array
-        Edges that are not split any more.
     counts : float64 array of shape (edges, 2)
         Weight of training and validation rows that use an edge.
     """
@@ -79,8 +75,6 @@ class Sketch(NamedTuple):
     owner: IntArray
     child: IntArray
     following: IntArray
-    source: IntArray
-    settled: IntArray
     counts: FloatArray
 
 
@@ -98,8 +92,6 @@ def empty_sketch(n_nodes: int, n_edges: int, n_literals: int) -> Sketch:
         np.zeros(n_edges, np.int32),
         np.zeros(n_edges, np.int32),
         np.full(n_edges, -1, np.int32),
-        np.full(n_edges, -1, np.int32),
-        np.zeros(n_edges, np.bool_),
         np.zeros((n_edges, 2)),
     )
 
@@ -114,7 +106,7 @@ def with_more_room(sketch: Sketch) -> Sketch:
             continue
         grown = np.empty((new.shape[0], *old.shape[1:]), dtype=old.dtype)
         grown[: len(old)] = old
-        grown[len(old) :] = -1 if old is sketch.following or old is sketch.source else 0
+        grown[len(old) :] = -1 if old is sketch.following else 0
         arrays.append(grown)
     return Sketch(*arrays)
 
@@ -167,14 +159,12 @@ def add_or(sketch, place):
 
 
 @inner
-def add_edge(sketch, owner, child, after, source):
+def add_edge(sketch, owner, child, after):
     """Add an edge behind edge ``after`` of an OR (-1: as its first)."""
     edge = sketch.used[1]
     sketch.used[1] += 1
     sketch.owner[edge] = owner
     sketch.child[edge] = child
-    sketch.source[edge] = source
-    sketch.settled[edge] = False
     sketch.counts[edge, :] = 0.0
     if after < 0:
         sketch.following[edge] = sketch.first[owner]

@@ -73,7 +73,7 @@ def most_used(sketch, order_of):
         if sketch.kind[node] == OR:
             e = np.int64(sketch.first[node])
             while e >= 0:
-                if sketch.free[sketch.child[e]] > 0 and not sketch.settled[e]:
+                if sketch.free[sketch.child[e]] > 0:
                     if best < 0 or sketch.counts[e, 0] > sketch.counts[best, 0]:
                         best = e
                 e = np.int64(sketch.following[e])
@@ -324,10 +324,10 @@ def split(sketch, vtree, edges, states, weights, edge, v, pseudocount, ess, tota
                     while e >= 0:
                         c = image[sketch.child[e]]
                         if c >= 0:
-                            after = add_edge(sketch, new, c, after, e)
+                            after = add_edge(sketch, new, c, after)
                             copied[e] = after
                         e = np.int64(sketch.following[e])
-        branch = add_edge(sketch, owner, image[target], last, edge)
+        branch = add_edge(sketch, owner, image[target], last)
         last = branch
         for k in range(inside.shape[0]):
             r = inside[k]
@@ -358,63 +358,3 @@ def split(sketch, vtree, edges, states, weights, edge, v, pseudocount, ess, tota
         if sketch.kind[node] == OR:
             value_or(sketch, node, pseudocount, ess, 1.0, totals)
     return True
-
-
-@kernel
-def undo(
-    sketch, vtree, edges, states, weights, edge, v, n_nodes, n_edges, pseudocount, ess, totals
-):
-    """Take the last split back: of ``edge`` on ``v``, when there were so many nodes and edges.
-
-    The branch comes first among those of its OR.
-    """
-    owner = np.int64(sketch.owner[edge])
-    top = np.int64(sketch.place[owner])
-    path = path_to(vtree.parent, top, vtree.leaf_of[v])
-    value_or(sketch, owner, pseudocount, ess, -1.0, totals)
-    for added in range(n_nodes, sketch.used[0]):
-        if sketch.kind[added] == OR:
-            value_or(sketch, added, pseudocount, ess, -1.0, totals)
-    touched = np.zeros(n_nodes, dtype=np.bool_)
-    for new in range(n_edges, sketch.used[1]):
-        touched[sketch.owner[sketch.source[new]]] = True
-    touched[owner] = False
-    for r in range(edges.shape[1]):
-        if edges[top, r] < n_edges or sketch.source[edges[top, r]] != edge:
-            continue
-        edges[top, r] = edge
-        sketch.counts[edge] += weights[r]
-        above = np.int64(edge)
-        for i in range(1, path.shape[0]):
-            e = np.int64(edges[path[i], r])
-            if e >= n_edges:
-                e = np.int64(sketch.source[e])
-            elif e < 0:
-                # The column has become a literal: look for the edge that it was.
-                node = towards(sketch, vtree, sketch.child[above], path[i])
-                if sketch.kind[node] != OR:
-                    break
-                touched[node] = True
-                e = np.int64(sketch.first[node])
-                while sketch.child[e] != vtree.cell_ptr[v] + states[v, r]:
-                    e = np.int64(sketch.following[e])
-            else:
-                break
-            edges[path[i], r] = e
-            sketch.counts[e] += weights[r]
-            above = e
-    # New branches stand before all old ones.
-    e = np.int64(sketch.first[owner])
-    while e >= n_edges:
-        e = np.int64(sketch.following[e])
-        sketch.second[owner] -= 1
-    sketch.following[edge] = e
-    sketch.first[owner] = edge
-    sketch.second[owner] += 1
-    sketch.used[0] = n_nodes
-    sketch.used[1] = n_edges
-    for old in range(n_nodes):
-        if touched[old]:
-            value_or(sketch, old, pseudocount, ess, -1.0, totals)
-            value_or(sketch, old, pseudocount, ess, 1.0, totals)
-    value_or(sketch, owner, pseudocount, ess, 1.0, totals)

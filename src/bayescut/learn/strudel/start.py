@@ -196,4 +196,4 @@ def _new_and(sketch, place, prime, sub, cell_ptr):
 
 @kernel
 def _new_edge(sketch, owner, child, after):
-    return add_edge(sketch, owner, child, after, -1)
+    return add_edge(sketch, owner, child, after)
