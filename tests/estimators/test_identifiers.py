@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from bayescut import CutsetNetwork
 from bayescut.data import Domains
@@ -39,11 +40,32 @@ def test_weights_and_names():
     X = rows_with_names()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 150)
     with pytest.warns(IdentifierWarning):
-        model = CutsetNetwork().fit(X, sample_weight=weights)
+        model = CutsetNetwork(shrinkage=False).fit(X, sample_weight=weights)
     names = np.full((150, 3), np.nan)
     names[:, 1] = X[:, 1]
     expected = (weights + 1 / 150) / (weights.sum() + 1)
     np.testing.assert_allclose(np.exp(model.score_samples(names)), expected)
+
+
+def test_new_names_get_as_much_as_the_marginal_likelihood_asks_for():
+    X = rows_with_names()
+    X[:30, 1] = X[30, 1]  # one name is a frequent one
+    names = np.arange(150, dtype=np.uint16)
+    counts = np.bincount(X[:, 1], minlength=150)
+
+    def evidence(ess):  # the Dirichlet-multinomial probability of the column
+        a = ess / 150
+        own = gammaln(counts + a).sum() - 150 * gammaln(a)
+        return own + gammaln(ess) - gammaln(150 + ess)
+
+    ess = max((2.0**step for step in range(21)), key=evidence)
+    assert 1.0 < ess < 2.0**20
+    with pytest.warns(IdentifierWarning):
+        model = CutsetNetwork(n_states=[3, 150, 3]).fit(X)
+    asked = np.full((150, 3), np.nan)
+    asked[:, 1] = names
+    expected = (counts + ess / 150) / (150 + ess)
+    np.testing.assert_allclose(np.exp(model.score_samples(asked)), expected)
 
 
 def test_nothing_but_names():

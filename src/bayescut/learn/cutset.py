@@ -15,7 +15,7 @@ from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import bit_layout, pack
 from bayescut.data.table import Table
 from bayescut.learn.cuts import evaluate_cuts, information_gain, split_counts
-from bayescut.learn.grouped import GroupedCuts
+from bayescut.learn.grouped import RANKINGS, GroupedCuts
 from bayescut.learn.leaves import join_leaves
 from bayescut.learn.rules import Acceptance, Candidates, Improves, Stop, TopGain
 from bayescut.learn.settled import Settled
@@ -59,6 +59,8 @@ class CutsetLearner:
     groups : bool
         Cuts on columns of more than two states ask about sets of states, see
         `bayescut.learn.grouped`; otherwise they have one branch for every state.
+    ranking : {"forest", "information"}
+        What candidates of such cuts are ranked by, see `bayescut.learn.grouped.GroupedCuts`.
     """
 
     score: Score
@@ -71,8 +73,11 @@ class CutsetLearner:
     products: bool = False
     ties: PairCounts | None = None
     groups: bool = False
+    ranking: str = "forest"
 
     def __post_init__(self) -> None:
+        if self.ranking not in RANKINGS:
+            raise ValueError(f"ranking must be one of {', '.join(RANKINGS)}, got {self.ranking!r}")
         if self.groups and not (
             self.acceptance.judges
             and not self.stop.needs_gain
@@ -220,8 +225,9 @@ class _Growth:
         self.grouped: GroupedCuts | None = None
         if self._has_groups:
             self.grouped = GroupedCuts(
-                learner.score, learner.prior, learner.candidates, self.leaves, table, self.n_all
-            )
+                learner.score, learner.prior, learner.candidates, self.leaves, table, self.n_all,
+                learner.ranking,
+            )  # fmt: skip
 
     def __enter__(self) -> _Growth:
         if self.learner.n_jobs > 1:
@@ -352,7 +358,8 @@ class _Growth:
         part.tighten()
         executor = self.executor if isinstance(self.executor, Executor) else None
         n_jobs = learner.n_jobs if executor is not None else 1
-        cut = cuts.best(node, part.rows, part.pairs, executor, n_jobs)
+        assert part.tree is not None
+        cut = cuts.best(node, part.rows, part.pairs, part.tree, executor, n_jobs)
         if cut is None:
             return []
         if not learner.acceptance.accept(node.score, cut.score, node.n, self.n_all):
