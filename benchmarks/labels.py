@@ -177,22 +177,26 @@ def speed(rows: Sequence[int], columns: int, states: int, n_jobs: int, before: P
 
 
 def write_page(folder: Path) -> None:
-    """Write the table of what the tests of all tables say, for those that have both kinds."""
+    """Write the table of what is known about either kind of cuts; sizes are those for test."""
     found = latest(folder / "labels.csv", "table", "part", "cuts")
+    heads = ["table", "rows", "columns", "most states"]
+    wanted = [
+        (part, kind, field)
+        for part, field in (("valid", "log_likelihood"), ("test", "log_likelihood"),
+                            ("test", "parameters"))
+        for kind in KINDS
+    ]  # fmt: skip
+    for part, kind, field in wanted:
+        heads.append(f"{part}, {kind}" if field == "log_likelihood" else f"{field}, {kind}")
     lines = []
     for name in TABLES:
-        for part in ("valid", "test"):
-            keys = [(name, part, kind) for kind in KINDS]
-            if all(key in found for key in keys):
-                kinds = [found[key] for key in keys]
-                row = kinds[0]
-                lines.append([name, part, row["rows"], row["columns"], row["most_states"]])
-                for field in ("log_likelihood", "n_cuts", "parameters"):
-                    lines[-1] += [row[field] for row in kinds]
-    heads = ["table", "part", "rows", "columns", "most states"]
-    for what in ("", "cuts: ", "parameters: "):
-        heads += [f"{what}a branch for every state", f"{what}sets of states"]
-    publish(folder / "labels.md", "\n".join(markdown(heads, lines, left=(0, 1))))
+        shape = found.get((name, "test", "sets"))
+        if shape is not None:
+            line = [name, shape["rows"], shape["columns"], shape["most_states"]]
+            for part, kind, field in wanted:
+                line.append(found.get((name, part, kind), {}).get(field, ""))
+            lines.append(line)
+    publish(folder / "labels.md", "\n".join(markdown(heads, lines)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
