@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -97,3 +99,39 @@ def test_the_guard_counts_what_is_learned_about():
     with pytest.raises(DataError, match=r"27 GiB to count\. Column 1 has 30000"):
         check_size(domains)
     check_size(domains, np.array([1]))
+
+
+# The peak is that of a process: no other test may have touched the memory before.
+LEARN_MUCH = """
+import resource, sys, warnings
+import numpy as np
+from bayescut import CutsetNetwork
+from bayescut.estimators import _validation
+
+def peak():
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def learn(k, n):
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, k, n)
+    second = (first + rng.integers(0, k // 3, n)) % k
+    X = np.column_stack([first, second, first * 4 // k]).astype(np.uint16)
+    return CutsetNetwork(identifiers="keep", n_states=[k, k, 4], n_jobs=2).fit(X)
+
+learn(40, 400)
+before = peak()
+model = learn(1000, 8000)
+n_bits = 2 * 999 + 3
+print(model.n_cuts_, (peak() - before) / (n_bits**2 * _validation._PAIR_BYTES))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no resource module")
+def test_learning_takes_about_as_much_memory_as_the_guard_says():
+    done = subprocess.run(
+        [sys.executable, "-c", LEARN_MUCH], capture_output=True, text=True, check=True
+    )
+    n_cuts, ratio = done.stdout.split()
+    assert int(n_cuts) > 0
+    assert 0.5 < float(ratio) < 2.0

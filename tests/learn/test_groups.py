@@ -9,7 +9,7 @@ from tests.oracle.naive_learner import bd_family
 from bayescut.circuit import Circuit
 from bayescut.counts.pairs import count_pairs
 from bayescut.data.bits import bit_layout
-from bayescut.learn import kept
+from bayescut.learn import cutset, kept
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.forests import CellTables, best_forest
 from bayescut.learn.freeze import freeze_cutset
@@ -292,6 +292,18 @@ def test_threads_do_not_change_the_network():
     ]
     for name, array in circuits[0].arrays().items():
         np.testing.assert_array_equal(array, circuits[1].arrays()[name])
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_nodes_that_let_go_of_their_counts_are_counted_again(products, monkeypatch):
+    sizes = [5, 6, 4, 3, 5, 4, 6, 5]
+    codes = rows_with_groups(8, 1500, sizes)
+    one, kept_counts = network(codes, sizes, products=products)
+    assert one.n_cuts > 3
+    monkeypatch.setattr(cutset, "_MOST_WAITING", 0)
+    _, counted_again = network(codes, sizes, products=products)
+    for name, array in kept_counts.arrays().items():
+        np.testing.assert_array_equal(array, counted_again.arrays()[name])
 
 
 def test_binary_tables_are_cut_as_without_groups():

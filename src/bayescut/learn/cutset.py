@@ -30,6 +30,9 @@ _MIN_PARALLEL = 40_000
 # A cut counts pairs in each of its branches. Columns of more than two states whose branches would
 # have more cells than this (128 MB) are not cut on: identifiers and the like.
 _MOST_BRANCH_CELLS = 2**25
+# Nodes that wait for their turn under questions about sets let go of counts of more bytes than
+# this: their columns stay, so that a chain of cuts would hold as many counts of the whole size.
+_MOST_WAITING = 2**22
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,12 @@ class Growing:
             return
         self.tighten()
 
+    def release(self, most: int) -> None:
+        """Let go of the counts if they take more than ``most`` bytes."""
+        layout, n, counts = self.pairs.layout, self.pairs.n, self.pairs.counts
+        if counts.nbytes > most:
+            self.pairs = PairCounts(layout, n, np.empty((0, 0), dtype=counts.dtype))
+
     def tighten(self) -> None:
         """Drop all columns that are not the node's from the counts."""
         layout, active = self.pairs.layout, self.active
@@ -245,7 +254,10 @@ class _Growth:
         waiting = [self.root]
         del self.root
         while waiting:
-            self._grow(waiting.pop(), waiting)
+            self._grow(self._counted(waiting.pop()), waiting)
+            if self.grouped is not None:
+                for part in waiting[:-1]:
+                    part.release(_MOST_WAITING)
         if self.learner.products:
             for node in reversed(list(root.walk())):
                 _join_parts(node)
@@ -280,6 +292,13 @@ class _Growth:
                 self._settle(child)
             else:
                 waiting.append(child)
+
+    def _counted(self, part: Growing) -> Growing:
+        """A node that waited, with its counts."""
+        if self.counting and part.pairs.counts.size == 0 and part.pairs.layout.n_bits > 0:
+            layout = part.pairs.layout
+            part.pairs = count_pairs(self.table.codes, layout, part.rows, self.table.weights)
+        return part
 
     def _grow_tree(self, part: Growing) -> None:
         """Give a node the tree it is worth as a leaf."""

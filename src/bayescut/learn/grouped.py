@@ -32,7 +32,7 @@ _MOST_JUDGED = 3
 _MOST_RANKED = 64
 # Bytes of the counts of a node that are worked on side by side: columns of very many states are
 # judged one by one, so that memory does not grow with the number of threads.
-_MOST_BYTES = 2**26
+_MOST_BYTES = 2**24
 _NO_LOOKUP = np.empty(0)
 
 
