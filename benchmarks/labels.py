@@ -4,12 +4,14 @@
     python benchmarks/labels.py --part test          # the same for the test parts
     python benchmarks/labels.py --tables chess german --output folder
     python benchmarks/labels.py --speed 50000 200000 # seconds by rows, 50 columns of 5 states
+    python benchmarks/labels.py --speed 200000 --before ../before  # beside another checkout
 
 The tables are those of ``mixed/`` in the folder that ``BAYESCUT_DATA`` names. Every column is taken
 as labels, numbers too; states are those of all parts, so that no row is impossible for its label
 alone. Where a table comes without parts, a fixed shuffle makes them: 70, 10 and 20 percent. The
-table goes to ``benchmarks/results/labels.csv``, one line for a table, a part and a kind of cut;
-``hidden-class`` is drawn by ``tables/hidden_class.py`` beside the data, and its truth is known.
+table goes to ``benchmarks/results/labels.csv``, one line for a table, a part and a kind of cut, and
+from there to ``labels.md``; ``hidden-class`` is drawn by ``tables/hidden_class.py`` beside the
+data, and its truth is known.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import importlib.util
 import os
+import runpy
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -28,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from _results import RESULTS, open_csv
+from _results import RESULTS, latest, markdown, open_csv, publish
 from bayescut import CutsetNetwork
 from bayescut.exceptions import IdentifierWarning
 
@@ -97,17 +101,12 @@ def _splice() -> Parts:
     return _shuffled([row[1:] for row in _read("gefs-splice", "data")])  # without their names
 
 
-def _draw(n_train: int, n_test: int = 5_000) -> tuple[Any, Any, float]:
-    path = _folder().parent / "tables" / "hidden_class.py"
-    spec = importlib.util.spec_from_file_location("hidden_class", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.hidden_class(n_train=n_train, n_test=n_test)
+def _drawing() -> str:
+    return str(_folder().parent / "tables" / "hidden_class.py")
 
 
 def _hidden() -> Parts:
-    train, test, truth = _draw(10_000)
+    train, test, truth = runpy.run_path(_drawing())["hidden_class"](n_train=10_000)
     print(f"hidden-class: the truth has {truth:.3f} on test")
     return Parts(train[:9_000], train[9_000:], test, [5] * 50)
 
@@ -145,20 +144,59 @@ def measure(name: str, part: str, kind: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def speed(rows: Sequence[int]) -> None:
-    """Print what learning takes with cuts of either kind: processor and wall-clock seconds."""
+# Run with the sources of either checkout, so it needs nothing that only one of them has.
+_LEARN = """
+import os, runpy, sys, time
+from bayescut import CutsetNetwork
+rows, columns, states, jobs = map(int, sys.argv[2:])
+draw = runpy.run_path(sys.argv[1])["hidden_class"]
+train, test, truth = draw(n_train=rows, columns=columns, states=states)
+CutsetNetwork(n_jobs=jobs).fit(train[:2000])  # compile before any clock starts
+cpu, wall = time.process_time(), time.perf_counter()
+model = CutsetNetwork(n_jobs=jobs).fit(train)
+cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+print(
+    f"{rows} x {columns} x {states}: {cpu:.2f} s of processors, {wall:.2f} s on the clock, "
+    f"{model.n_cuts_} cuts, {model.score(test):.3f} (truth {truth:.3f})",
+    f"load {os.getloadavg()[0]:.1f}",
+)
+"""
+
+
+def speed(rows: Sequence[int], columns: int, states: int, n_jobs: int, before: Path | None) -> None:
+    """Learn in processes of their own, this checkout and the other one in turns."""
+    here = Path(__file__).resolve().parent.parent
     for n in rows:
-        train, test, truth = _draw(n)
-        for kind, settings in KINDS.items():
-            CutsetNetwork(**settings).fit(train[:500])
-            cpu, wall = time.process_time(), time.perf_counter()
-            model = CutsetNetwork(**settings).fit(train)
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            print(
-                f"{n:>9} rows, {kind:6}: {cpu:7.2f} s of processors, {wall:7.2f} s, "
-                f"{model.n_cuts_} cuts, {model.score(test):.3f} (truth {truth:.3f})",
-                flush=True,
-            )
+        for source in (here, before, here, before) if before is not None else (here,):
+            print("now   " if source == here else "before", end=" ", flush=True)
+            environment = dict(os.environ, PYTHONPATH=str(source / "src"))
+            environment["NUMBA_CACHE_DIR"] = str(source / "build" / "numba" / "labels")
+            command = [sys.executable, "-c", _LEARN, _drawing()]
+            command += [str(value) for value in (n, columns, states, n_jobs)]
+            subprocess.run(command, env=environment, check=True)
+
+
+def write_page(folder: Path) -> None:
+    """Write the table of what is known about either kind of cuts; sizes are those for test."""
+    found = latest(folder / "labels.csv", "table", "part", "cuts")
+    heads = ["table", "rows", "columns", "most states"]
+    wanted = [
+        (part, kind, field)
+        for part, field in (("valid", "log_likelihood"), ("test", "log_likelihood"),
+                            ("test", "parameters"))
+        for kind in KINDS
+    ]  # fmt: skip
+    for part, kind, field in wanted:
+        heads.append(f"{part}, {kind}" if field == "log_likelihood" else f"{field}, {kind}")
+    lines = []
+    for name in TABLES:
+        shape = found.get((name, "test", "sets"))
+        if shape is not None:
+            line = [name, shape["rows"], shape["columns"], shape["most_states"]]
+            for part, kind, field in wanted:
+                line.append(found.get((name, part, kind), {}).get(field, ""))
+            lines.append(line)
+    publish(folder / "labels.md", "\n".join(markdown(heads, lines)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -170,10 +208,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--part", choices=("valid", "test"), default="valid")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--speed", nargs="+", type=int, metavar="ROWS")
+    parser.add_argument("--columns", type=int, default=50, help="of the table of --speed")
+    parser.add_argument("--states", type=int, default=5, help="of the table of --speed")
+    parser.add_argument("--jobs", type=int, default=-1, help="threads of --speed")
+    parser.add_argument("--before", type=Path, help="another checkout for --speed")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args(argv)
     if options.speed:
-        speed(options.speed)
+        speed(options.speed, options.columns, options.states, options.jobs, options.before)
         return
     path = options.output / "labels.csv"
     warm = np.random.default_rng(0).integers(0, 3, size=(200, 4)).astype(np.uint16)
@@ -185,6 +227,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 row = measure(name, options.part, kind)
                 store.append({key: str(value) for key, value in row.items()})
                 print(*(f"{key}={value}" for key, value in row.items()), flush=True)
+    write_page(options.output)
 
 
 if __name__ == "__main__":

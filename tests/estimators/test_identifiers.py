@@ -1,8 +1,11 @@
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import gammaln
 
 from bayescut import CutsetNetwork
 from bayescut.data import Domains
@@ -40,11 +43,32 @@ def test_weights_and_names():
     X = rows_with_names()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 150)
     with pytest.warns(IdentifierWarning):
-        model = CutsetNetwork().fit(X, sample_weight=weights)
+        model = CutsetNetwork(shrinkage=False).fit(X, sample_weight=weights)
     names = np.full((150, 3), np.nan)
     names[:, 1] = X[:, 1]
     expected = (weights + 1 / 150) / (weights.sum() + 1)
     np.testing.assert_allclose(np.exp(model.score_samples(names)), expected)
+
+
+def test_new_names_get_as_much_as_the_marginal_likelihood_asks_for():
+    X = rows_with_names()
+    X[:30, 1] = X[30, 1]  # one name is a frequent one
+    names = np.arange(150, dtype=np.uint16)
+    counts = np.bincount(X[:, 1], minlength=150)
+
+    def evidence(ess):  # the Dirichlet-multinomial probability of the column
+        a = ess / 150
+        own = gammaln(counts + a).sum() - 150 * gammaln(a)
+        return own + gammaln(ess) - gammaln(150 + ess)
+
+    ess = max((2.0**step for step in range(21)), key=evidence)
+    assert 1.0 < ess < 2.0**20
+    with pytest.warns(IdentifierWarning):
+        model = CutsetNetwork(n_states=[3, 150, 3]).fit(X)
+    asked = np.full((150, 3), np.nan)
+    asked[:, 1] = names
+    expected = (counts + ess / 150) / (150 + ess)
+    np.testing.assert_allclose(np.exp(model.score_samples(asked)), expected)
 
 
 def test_nothing_but_names():
@@ -88,3 +112,39 @@ def test_copies_of_rows_with_gaps_are_not_more_rows():
     with pytest.warns(IdentifierWarning, match=r"from 100 rows .* 'name' \(100 states\)"):
         model = CutsetNetwork(n_jobs=1).fit(table)
     assert model.n_parameters_ < 150
+
+
+# The peak is that of a process: no other test may have touched the memory before.
+LEARN_MUCH = """
+import resource, sys, warnings
+import numpy as np
+from bayescut import CutsetNetwork
+from bayescut.estimators import _validation
+
+def peak():
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def learn(k, n):
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, k, n)
+    second = (first + rng.integers(0, k // 3, n)) % k
+    X = np.column_stack([first, second, first * 4 // k]).astype(np.uint16)
+    return CutsetNetwork(identifiers="keep", n_states=[k, k, 4], n_jobs=2).fit(X)
+
+learn(40, 400)
+before = peak()
+model = learn(1000, 8000)
+n_bits = 2 * 999 + 3
+print(model.n_cuts_, (peak() - before) / (n_bits**2 * _validation._PAIR_BYTES))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no resource module")
+def test_learning_takes_about_as_much_memory_as_the_guard_says():
+    done = subprocess.run(
+        [sys.executable, "-c", LEARN_MUCH], capture_output=True, text=True, check=True
+    )
+    n_cuts, ratio = done.stdout.split()
+    assert int(n_cuts) > 0
+    assert 0.5 < float(ratio) < 2.0

@@ -9,6 +9,7 @@ from tests.oracle.naive_learner import bd_family
 from bayescut.circuit import Circuit
 from bayescut.counts.pairs import count_pairs
 from bayescut.data.bits import bit_layout
+from bayescut.learn import cutset, kept
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.forests import CellTables, best_forest
 from bayescut.learn.freeze import freeze_cutset
@@ -114,6 +115,57 @@ def test_states_are_told_apart_by_what_they_do_whatever_their_order():
     assert gain[0] == pytest.approx(best, abs=1e-6)
 
 
+def kept_by_kernel(codes, sizes, weights, pairs, questions, ess):
+    """Worth of the questions, one for every column, and the edges of the forest that is kept."""
+    table = table_of(codes, np.array(sizes), weights)
+    rule = TreeRule(LGAMMA, LGAMMA, False, 0.0, 0.7, 0.0)
+    tables = CellTables(LGAMMA, 0 if weights is not None else len(codes))
+    tree = best_forest(rule, pairs, np.arange(len(sizes)), 1.0, tables)
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    inside = np.zeros(first[-1], dtype=bool)
+    for c, states in questions.items():
+        inside[first[c] + np.array(sorted(states))] = True
+    found = kept.rank_kept(
+        rule, table, np.arange(len(codes), dtype=np.int32), pairs, tree, np.array([*questions]),
+        inside, first[:-1].copy(), ess, 1.0, tables.get(ess, pairs.layout.sizes),
+        CellTables(LGAMMA, 0).get(ess, pairs.layout.sizes),
+    )  # fmt: skip
+    edges = [(int(u), v) for v, u in enumerate(tree.parent) if u >= 0]
+    return found, edges
+
+
+@pytest.mark.parametrize("ess", [1.0, 0.5])
+@pytest.mark.parametrize("name", CASES)
+def test_cuts_that_keep_the_forest_are_worth_what_a_look_at_the_rows_says(name, ess):
+    codes, sizes, weights, pairs = counted(name)
+    every = np.ones(len(codes)) if weights is None else weights
+    for upper in (False, True):  # sets of one state, and sets that leave one
+        questions = {c: {0} if upper else set(range(1, k)) for c, k in enumerate(sizes) if k > 1}
+        found, edges = kept_by_kernel(codes, sizes, weights, pairs, questions, ess)
+        for worth, (c, states) in zip(found, questions.items(), strict=True):
+            expected = naive_groups.kept_worth(codes, sizes, c, states, edges, every, ess, 1.0, 0.7)
+            assert worth == pytest.approx(expected, rel=1e-9)
+    middle = {c: {0, 2} for c, k in enumerate(sizes) if k > 3}
+    found, edges = kept_by_kernel(codes, sizes, weights, pairs, middle, ess)
+    for worth, (c, states) in zip(found, middle.items(), strict=True):
+        expected = naive_groups.kept_worth(codes, sizes, c, states, edges, every, ess, 1.0, 0.7)
+        assert worth == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_nodes_are_ranked_by_a_part_of_their_rows(weighted, monkeypatch):
+    codes, weights = rows_with_groups(3, 4000), weights_of(4000, weighted)
+    layout = bit_layout(np.arange(5), np.array(SIZES))
+    pairs = count_pairs(codes, layout, None, weights)
+    questions = {0: {1, 3}, 1: {0}, 2: {1}, 3: {0, 2}, 4: {0, 1}}
+    exact, _ = kept_by_kernel(codes, SIZES, weights, pairs, questions, 1.0)
+    monkeypatch.setattr(kept, "_MOST_ROWS", 1500)
+    guess, _ = kept_by_kernel(codes, SIZES, weights, pairs, questions, 1.0)
+    assert not np.array_equal(guess, exact)
+    assert np.abs(guess / exact - 1.0).max() < 0.02
+    assert guess.argsort().tolist() == exact.argsort().tolist()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_forests_are_the_best_by_kruskal(name):
     codes, sizes, weights, pairs = counted(name)
@@ -212,6 +264,26 @@ def test_all_states_together_have_probability_one_and_queries_agree():
         assert marginal == pytest.approx(p[every[:, column] == state].sum())
 
 
+def test_of_several_searches_the_best_score_is_taken():
+    sizes = [5, 3, 2, 6, 4, 3]
+    codes = rows_with_groups(4, 900, sizes)
+    one = [
+        network(codes, sizes, candidates=TopGain(1), rankings=(ranking,))[0].total_score()
+        for ranking in ("forest", "information")
+    ]
+    assert one[0] != one[1]
+    both = [
+        network(codes, sizes, candidates=TopGain(1), rankings=rankings)[0].total_score()
+        for rankings in (("forest", "information"), ("information", "forest"))
+    ]
+    assert both == [max(one)] * 2
+
+
+def test_rankings_have_names():
+    with pytest.raises(ValueError, match="ranking must be one of forest, information"):
+        CutsetLearner(BayesDirichlet(1.0), ranking="entropy")
+
+
 def test_threads_do_not_change_the_network():
     codes = rows_with_groups(8, 1500, [5, 6, 4, 3, 5, 4, 6, 5])
     circuits = [
@@ -220,6 +292,18 @@ def test_threads_do_not_change_the_network():
     ]
     for name, array in circuits[0].arrays().items():
         np.testing.assert_array_equal(array, circuits[1].arrays()[name])
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_nodes_that_let_go_of_their_counts_are_counted_again(products, monkeypatch):
+    sizes = [5, 6, 4, 3, 5, 4, 6, 5]
+    codes = rows_with_groups(8, 1500, sizes)
+    one, kept_counts = network(codes, sizes, products=products)
+    assert one.n_cuts > 3
+    monkeypatch.setattr(cutset, "_MOST_WAITING", 0)
+    _, counted_again = network(codes, sizes, products=products)
+    for name, array in kept_counts.arrays().items():
+        np.testing.assert_array_equal(array, counted_again.arrays()[name])
 
 
 def test_binary_tables_are_cut_as_without_groups():

@@ -70,3 +70,26 @@ def some_family(codes, states, column, parents, weights):
         if all(row[c] in states[c] for c in members):
             table[tuple(states[c].index(row[c]) for c in members)] += weight
     return table
+
+
+def kept_worth(codes, sizes, column, states, edges, weights, ess, cut_ess, edge_cost=0.0):
+    """Score of a cut by a question whose branches both have the forest of ``edges``.
+
+    ``edges`` lists pairs of a parent and its child.
+    """
+    side = np.isin(codes[:, column], list(states))
+    shares = np.array([weights[~side].sum(), weights[side].sum()])
+    total = bd_family(shares, cut_ess)
+    parent = {child: above for above, child in edges}
+    for part, answer in ((~side, False), (side, True)):
+        left = [np.arange(k).tolist() for k in sizes]
+        left[column] = [x for x in range(sizes[column]) if (x in states) == answer]
+        settled = len(left[column]) == 1
+        for c in range(len(sizes)):
+            if settled and c == column:
+                continue
+            above = parent.get(c)
+            parents = [] if above is None or (settled and above == column) else [above]
+            table = some_family(codes[part], left, c, parents, weights[part])
+            total += bd_family(table, ess) - edge_cost * len(parents)
+    return total

@@ -22,6 +22,7 @@ from bayescut.estimators._validation import (
 from bayescut.learn.apart import learn_apart
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.freeze import freeze_cutset
+from bayescut.learn.grouped import RANKINGS
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.rules import TopGain
 from bayescut.scores.base import BIC, BayesDirichlet
@@ -65,7 +66,7 @@ class SingleCutset(CircuitEstimator):
                 warn_of_identifiers(table.domains, n_rows, apart)
                 root = learn_apart(
                     lambda some: learner.learn(some, rows, advance),
-                    table, rows, apart, learner.score,
+                    table, rows, apart, learner.score, getattr(self, "shrinkage", False),
                 )  # fmt: skip
         self.structure_score_ = root.total_score()
         self.n_cuts_ = root.n_cuts
@@ -375,4 +376,5 @@ class CutsetNetwork(SingleCutset):
             products=bool(self.products),
             shrink=bool(self.shrinkage),
             groups=bool(self.groups),
+            rankings=RANKINGS,
         )

@@ -15,7 +15,7 @@ from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import bit_layout, pack
 from bayescut.data.table import Table
 from bayescut.learn.cuts import evaluate_cuts, information_gain, split_counts
-from bayescut.learn.grouped import GroupedCuts
+from bayescut.learn.grouped import RANKINGS, GroupedCuts
 from bayescut.learn.leaves import join_leaves
 from bayescut.learn.rules import Acceptance, Candidates, Improves, Stop, TopGain
 from bayescut.learn.settled import Settled
@@ -30,6 +30,9 @@ _MIN_PARALLEL = 40_000
 # A cut counts pairs in each of its branches. Columns of more than two states whose branches would
 # have more cells than this (128 MB) are not cut on: identifiers and the like.
 _MOST_BRANCH_CELLS = 2**25
+# Nodes that wait for their turn under questions about sets let go of counts of more bytes than
+# this: their columns stay, so that a chain of cuts would hold as many counts of the whole size.
+_MOST_WAITING = 2**22
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class CutsetLearner:
     groups : bool
         Cuts on columns of more than two states ask about sets of states, see
         `bayescut.learn.grouped`; otherwise they have one branch for every state.
+    ranking : {"forest", "information"}
+        What candidates of such cuts are ranked by, see `bayescut.learn.grouped.GroupedCuts`.
     """
 
     score: Score
@@ -71,8 +76,11 @@ class CutsetLearner:
     products: bool = False
     ties: PairCounts | None = None
     groups: bool = False
+    ranking: str = "forest"
 
     def __post_init__(self) -> None:
+        if self.ranking not in RANKINGS:
+            raise ValueError(f"ranking must be one of {', '.join(RANKINGS)}, got {self.ranking!r}")
         if self.groups and not (
             self.acceptance.judges
             and not self.stop.needs_gain
@@ -179,6 +187,12 @@ class Growing:
             return
         self.tighten()
 
+    def release(self, most: int) -> None:
+        """Let go of the counts if they take more than ``most`` bytes."""
+        layout, n, counts = self.pairs.layout, self.pairs.n, self.pairs.counts
+        if counts.nbytes > most:
+            self.pairs = PairCounts(layout, n, np.empty((0, 0), dtype=counts.dtype))
+
     def tighten(self) -> None:
         """Drop all columns that are not the node's from the counts."""
         layout, active = self.pairs.layout, self.active
@@ -220,8 +234,9 @@ class _Growth:
         self.grouped: GroupedCuts | None = None
         if self._has_groups:
             self.grouped = GroupedCuts(
-                learner.score, learner.prior, learner.candidates, self.leaves, table, self.n_all
-            )
+                learner.score, learner.prior, learner.candidates, self.leaves, table, self.n_all,
+                learner.ranking,
+            )  # fmt: skip
 
     def __enter__(self) -> _Growth:
         if self.learner.n_jobs > 1:
@@ -239,7 +254,10 @@ class _Growth:
         waiting = [self.root]
         del self.root
         while waiting:
-            self._grow(waiting.pop(), waiting)
+            self._grow(self._counted(waiting.pop()), waiting)
+            if self.grouped is not None:
+                for part in waiting[:-1]:
+                    part.release(_MOST_WAITING)
         if self.learner.products:
             for node in reversed(list(root.walk())):
                 _join_parts(node)
@@ -274,6 +292,13 @@ class _Growth:
                 self._settle(child)
             else:
                 waiting.append(child)
+
+    def _counted(self, part: Growing) -> Growing:
+        """A node that waited, with its counts."""
+        if self.counting and part.pairs.counts.size == 0 and part.pairs.layout.n_bits > 0:
+            layout = part.pairs.layout
+            part.pairs = count_pairs(self.table.codes, layout, part.rows, self.table.weights)
+        return part
 
     def _grow_tree(self, part: Growing) -> None:
         """Give a node the tree it is worth as a leaf."""
@@ -352,7 +377,8 @@ class _Growth:
         part.tighten()
         executor = self.executor if isinstance(self.executor, Executor) else None
         n_jobs = learner.n_jobs if executor is not None else 1
-        cut = cuts.best(node, part.rows, part.pairs, executor, n_jobs)
+        assert part.tree is not None
+        cut = cuts.best(node, part.rows, part.pairs, part.tree, executor, n_jobs)
         if cut is None:
             return []
         if not learner.acceptance.accept(node.score, cut.score, node.n, self.n_all):

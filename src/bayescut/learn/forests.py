@@ -58,6 +58,7 @@ class CellTables:
     def __init__(self, phi: int, n: int) -> None:
         self._phi, self._n = phi, n
         self._made: dict[float, Cells] = {}
+        self._known: set[tuple[float, bytes]] = set()
         self._lock = Lock()
 
     def get(self, ess: float, sizes: IntArray) -> Cells:
@@ -65,7 +66,8 @@ class CellTables:
         with self._lock:
             none = np.zeros(MAX_PAIR_CELLS + 1, dtype=np.int64)
             cells = self._made.get(ess, Cells(np.empty(0), none, none.copy()))
-            if self._n == 0:
+            request = (ess, sizes.tobytes())
+            if self._n == 0 or request in self._known:
                 return cells
             some = np.unique(sizes)
             wanted = np.unique(np.concatenate([[1], some, np.outer(some, some).ravel()]))
@@ -73,6 +75,7 @@ class CellTables:
             new = wanted[cells.length[wanted] == 0].tolist()
             if new:
                 cells = self._made[ess] = self._extend(cells, ess, new)
+            self._known.add(request)
             return cells
 
     def _extend(self, cells: Cells, ess: float, new: list[int]) -> Cells:

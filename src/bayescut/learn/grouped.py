@@ -11,8 +11,10 @@ from bayescut._typing import CountArray, IntArray
 from bayescut.counts.pairs import PairCounts, count_pairs
 from bayescut.data.bits import BitLayout
 from bayescut.data.table import Table
+from bayescut.learn.cuts import information_gain
 from bayescut.learn.forests import CellTables, best_forest
 from bayescut.learn.groups import best_sets
+from bayescut.learn.kept import rank_kept
 from bayescut.learn.rules import Candidates
 from bayescut.learn.settled import Settled
 from bayescut.learn.treeleaves import PairLeaves, Tree
@@ -22,6 +24,16 @@ from bayescut.scores.prior import StructureCosts
 
 # Columns of up to this many states are tried with one branch for every state, too.
 _MOST_BRANCHES = 4
+# By what candidates are ranked, see `GroupedCuts`.
+RANKINGS = ("forest", "information")
+# Of those ranked with a forest kept, so many are judged; and so many are ranked, of the largest
+# gains over independent columns.
+_MOST_JUDGED = 3
+_MOST_RANKED = 64
+# Bytes of the counts of a node that are worked on side by side: columns of very many states are
+# judged one by one, so that memory does not grow with the number of threads.
+_MOST_BYTES = 2**24
+_NO_LOOKUP = np.empty(0)
 
 
 class GroupedCut(NamedTuple):
@@ -61,6 +73,10 @@ class GroupedCuts:
         The rows.
     n_all : float
         Weight of all rows learned from.
+    ranking : {"forest", "information"}
+        What candidates are ranked by: the worth of their questions where the branches keep the
+        node's forest (`bayescut.learn.kept`), of which the first three are judged; or the
+        information gain of their columns, as where cuts have one branch for every state.
     """
 
     def __init__(
@@ -71,28 +87,39 @@ class GroupedCuts:
         leaves: PairLeaves,
         table: Table,
         n_all: float,
+        ranking: str = "forest",
     ) -> None:
+        self.ranking = ranking
         self.score, self.prior, self.candidates = score, prior, candidates
         self.leaves, self.table = leaves, table
         self.parameter_cost = score.parameter_cost(n_all)
         self.tables = CellTables(score.potential, int(n_all) if table.weights is None else 0)
+        self._no_tables = CellTables(score.potential, 0)
         self.ordered = np.array([domain.grid is not None for domain in table.domains])
 
     def grow(self, pairs: PairCounts, active: IntArray, ess: float, n_choices: int) -> Tree:
         """Find the best forest; see `PairLeaves.grow`."""
-        rule = self.leaves.rule(pairs.layout, n_choices)
-        assert isinstance(rule, TreeRule)
+        rule = self._rule(pairs.layout, n_choices)
         return best_forest(rule, pairs, active, ess, self.tables)
+
+    def _rule(self, layout: BitLayout, n_choices: int) -> TreeRule:
+        rule = self.leaves.rule(layout, n_choices)
+        assert isinstance(rule, TreeRule)
+        return rule
 
     def best(
         self,
         node: Settled,
         rows: IntArray,
         pairs: PairCounts,
+        tree: Tree,
         executor: Executor | None = None,
         n_jobs: int = 1,
     ) -> GroupedCut | None:
-        """The best cut of a node whose columns are those of the layout; None if there is none."""
+        """The best cut of a node whose columns are those of the layout; None if there is none.
+
+        ``tree`` is the node's forest.
+        """
         layout = pairs.layout
         m = len(layout.columns)
         active = np.arange(m)
@@ -108,9 +135,21 @@ class GroupedCuts:
         cuttable = np.flatnonzero(gain > -np.inf)
         if len(cuttable) == 0:
             return None
-        chosen = self.candidates.select(gain, cuttable).tolist()
+        if self.ranking == "information":
+            gain = information_gain(pairs, active, node.ess, _NO_LOOKUP)[1]
+            chosen = self.candidates.select(gain, cuttable)
+        else:
+            tried = cuttable[np.argsort(-gain[cuttable], kind="stable")[:_MOST_RANKED]]
+            tried.sort()
+            rule = self._rule(layout, node.n_choices)
+            child_ess, cut_ess = self.score.child_ess(node.ess, 2), self.score.cut_ess(node.ess)
+            gain[tried] = rank_kept(
+                rule, self.table, rows, pairs, tree, tried, inside, first, child_ess, cut_ess,
+                self.tables.get(child_ess, layout.sizes), self._no_tables.get(child_ess, active),
+            )  # fmt: skip
+            chosen = self.candidates.select(gain, tried)[:_MOST_JUDGED]
         jobs: list[tuple[int, list[IntArray]]] = []
-        for j in chosen:
+        for j in chosen.tolist():
             side = inside[first[j] : first[j] + layout.sizes[j]]
             jobs.append((j, [np.flatnonzero(~side), np.flatnonzero(side)]))
             if 2 < layout.sizes[j] <= _MOST_BRANCHES and np.all(pairs.single(j) > 0):
@@ -121,8 +160,9 @@ class GroupedCuts:
 
         best: GroupedCut | None = None
         # A few at a time: of all that are judged only the best is kept.
-        for i in range(0, len(jobs), n_jobs):
-            some = jobs[i : i + n_jobs]
+        at_once = max(1, min(n_jobs, _MOST_BYTES // max(pairs.counts.nbytes, 1)))
+        for i in range(0, len(jobs), at_once):
+            some = jobs[i : i + at_once]
             found = map(judge, some) if executor is None else executor.map(judge, some)
             for cut in found:
                 if best is None or cut.score > best.score:

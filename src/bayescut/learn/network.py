@@ -20,6 +20,10 @@ from bayescut.learn.widen import fit_leaves
 from bayescut.scores.base import Score
 from bayescut.scores.prior import StructureCosts
 
+# Tables of more cells are searched once: cuts found from so much data differ less in worth than in
+# the time that it takes to find them again.
+_MOST_CELLS = 2**20
+
 
 @dataclass(frozen=True)
 class NetworkLearner:
@@ -43,6 +47,9 @@ class NetworkLearner:
         Shrink the tables of leaves towards the rows outside them (`bayescut.learn.shrinkage`).
     groups : bool
         Cuts on columns of more than two states ask about sets of states.
+    rankings : tuple of str
+        By what the candidates of such cuts are ranked. There is a search for each, and the network
+        of the best score is taken; of large tables the first only.
     merge : bool
         Let families see the states of their parents in groups where the score is better for it
         (`bayescut.learn.merging`).
@@ -58,6 +65,7 @@ class NetworkLearner:
     products: bool = False
     shrink: bool = True
     groups: bool = True
+    rankings: tuple[str, ...] = ("forest",)
     # Validation without and with it: splice -79.82 and -79.88 (1182 and 817 parameters), german
     # -33.66 and -33.73, student -30.03 and -30.07, dermatology, kr-vs-kp and breast-cancer alike.
     merge: bool = False
@@ -82,25 +90,48 @@ class NetworkLearner:
         rows = table.weighty(rows)
         weight = table.total_weight(rows)
         outside = self.outside
+        if outside is None and self.shrink and self.candidates is not None:
+            outside = Outside(table, rows)
+        leaves = JunctionLeaves(self.score, self.prior, self.width, len(rows), weight, outside)
+        rankings = self.rankings
+        if not self._has_groups(table) or len(rows) * table.n_columns > _MOST_CELLS:
+            rankings = rankings[:1]
+        best: Settled | None = None
+        for ranking in rankings:
+            root = self._cut(table, rows, advance if best is None else None, ranking)
+            fit_leaves(root, table, rows, leaves, self.n_jobs, self.merge)
+            if best is None or root.total_score() > best.total_score():
+                best = root
+        assert best is not None
+        return best
+
+    def _has_groups(self, table: Table) -> bool:
+        """Whether there is a cut whose question depends on how candidates are ranked."""
+        return self.groups and self.candidates is not None and bool(np.any(table.sizes > 2))
+
+    def _cut(
+        self,
+        table: Table,
+        rows: IntArray,
+        advance: Callable[[int], None] | None,
+        ranking: str,
+    ) -> Settled:
+        """Find the cuts."""
         if self.candidates is None:
             m = table.n_columns
             ess = self.score.root_ess
-            root = Settled(n=weight, ess=ess, n_choices=m, columns=np.arange(m))
             if advance is not None:
                 advance(len(rows))
-        else:
-            if outside is None and self.shrink:
-                outside = Outside(table, rows)
-            learner = CutsetLearner(
-                self.score,
-                self.prior,
-                Trees(by_mutual_information=False, spanning=False),
-                self.candidates,
-                n_jobs=self.n_jobs,
-                products=self.products,
-                groups=self.groups,
-            )
-            root = learner.cut(table, rows, advance)
-        leaves = JunctionLeaves(self.score, self.prior, self.width, len(rows), weight, outside)
-        fit_leaves(root, table, rows, leaves, self.n_jobs, self.merge)
-        return root
+            n = table.total_weight(rows)
+            return Settled(n=n, ess=ess, n_choices=m, columns=np.arange(m))
+        learner = CutsetLearner(
+            self.score,
+            self.prior,
+            Trees(by_mutual_information=False, spanning=False),
+            self.candidates,
+            n_jobs=self.n_jobs,
+            products=self.products,
+            groups=self.groups,
+            ranking=ranking,
+        )
+        return learner.cut(table, rows, advance)
