@@ -142,9 +142,11 @@ print(model.n_cuts_, (peak() - before) / (n_bits**2 * _validation._PAIR_BYTES))
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no resource module")
 def test_learning_takes_about_as_much_memory_as_the_guard_says():
-    done = subprocess.run(
-        [sys.executable, "-c", LEARN_MUCH], capture_output=True, text=True, check=True
-    )
+    # The first time, compiling takes more memory than learning.
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", LEARN_MUCH], capture_output=True, text=True, check=True
+        )
     n_cuts, ratio = done.stdout.split()
     assert int(n_cuts) > 0
     assert 0.5 < float(ratio) < 2.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -98,7 +98,11 @@ def _project(table: Table, n_directions: int) -> NDArray[np.float32]:
     pairs = count_pairs(codes, layout, sample_weight=table.weights)
     mean = np.diag(pairs.counts) / pairs.n
     covariance = pairs.counts / pairs.n - np.outer(mean, mean)
-    _, directions = eigh(covariance, subset_by_index=[n_bits - n_directions, n_bits - 1])
+    largest = [n_bits - n_directions, n_bits - 1]
+    try:
+        _, directions = eigh(covariance, subset_by_index=largest)
+    except LinAlgError:  # many equal eigenvalues: a column that is different in every row
+        directions = eigh(covariance, driver="evd")[1][:, largest[0] :]
     directions = directions.astype(np.float32)
     points = np.empty((n, n_directions), dtype=np.float32)
     done = 0
