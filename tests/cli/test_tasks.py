@@ -82,3 +82,20 @@ def test_show_depends(command: Command, model: Path, tmp_path: Path) -> None:
     information = np.array(told["mutual_information"])
     np.testing.assert_allclose(information, information.T)
     assert picture.read_text().startswith("<?xml")
+
+
+def test_show_depends_given_columns_and_conditions(command: Command, model: Path) -> None:
+    told = json.loads(command.ok("show", model, "--depends", "-", "--json"))
+    at = told["columns"].index("smoker")
+    free = np.array(told["mutual_information"])
+    fixed = json.loads(command.ok("show", model, "--depends", "-", "--given", "smoker", "--json"))
+    assert fixed["given"] == "smoker"
+    information = np.array(fixed["mutual_information"])
+    assert np.allclose(information[at], 0.0) and free[at].max() > 0.01
+    known = json.loads(
+        command.ok("show", model, "--depends", "-", "--given", "smoker=yes", "--json")
+    )
+    assert np.allclose(np.array(known["mutual_information"])[at], 0.0)
+    assert "nothing" in command.error("show", model, "--depends", "-", "--given", "nothing")
+    assert "--depends" in command.error("show", model, "--given", "smoker")
+    assert "bar" in command.error("show", model, "--depends", "-", "--given", "ill | smoker=yes")
