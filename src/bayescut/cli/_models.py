@@ -13,7 +13,7 @@ from bayescut.cli._tables import PIPE, pandas
 from bayescut.data import Domains, decode
 from bayescut.estimators._answers import Given, given_table
 
-__all__ = ["LoadedModel", "blocks", "load_model"]
+__all__ = ["LoadedModel", "as_density", "blocks", "load_model", "read_model"]
 
 # Rows that are worked on at once: enough to keep all threads busy, few enough for a moving bar.
 BLOCK = 50_000
@@ -61,12 +61,26 @@ class LoadedModel:
         return self.domains.names is not None
 
 
-def load_model(source: str) -> LoadedModel:
-    """Load a model file; ``-`` is standard input."""
+def read_model(source: str) -> Any:
+    """Read whatever a model file holds; ``-`` is standard input."""
     from bayescut.files import load
 
-    model = load(sys.stdin.buffer if source == PIPE else source)
+    return load(sys.stdin.buffer if source == PIPE else source)
+
+
+def load_model(source: str) -> LoadedModel:
+    """Load a model file that holds a density; ``-`` is standard input."""
+    return as_density(read_model(source), source)
+
+
+def as_density(model: Any, source: str) -> LoadedModel:
+    """Take what a file holds for a density."""
     circuit = model if isinstance(model, Circuit) else getattr(model, "circuit_", None)
+    if hasattr(model, "members_"):
+        raise CommandError(
+            f"{source!r} holds a {type(model).__name__}, which predicts one column and knows no "
+            "other answers: use bayescut predict."
+        )
     if not isinstance(circuit, Circuit):
         raise CommandError(
             f"{source!r} holds a {type(model).__name__} that has not learned anything yet: "

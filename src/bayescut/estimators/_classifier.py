@@ -20,8 +20,11 @@ from bayescut.estimators._validation import check_width
 from bayescut.exceptions import DataError
 from bayescut.learn.conditional import ConditionalLearner, Recipe
 
-_DEPTHS = (3, 2)
-_KINDS = ("class", "joint")
+_RECIPES = (
+    *(Recipe(kind, depth) for depth in (3, 2) for kind in ("class", "joint")),
+    Recipe("tree", 1),
+    Recipe("tree", 5),
+)
 
 
 class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
@@ -92,27 +95,6 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
 
     classes_: NDArray[Any]
 
-    def __init__(
-        self,
-        n_members: int = 32,
-        *,
-        time_budget: float | None = None,
-        width: int = 6,
-        columns: Any = None,
-        unseen: str = "missing",
-        random_state: Any = 0,
-        n_jobs: int | None = -1,
-        verbose: int = 0,
-    ) -> None:
-        self.n_members = n_members
-        self.time_budget = time_budget
-        self.width = width
-        self.columns = columns
-        self.unseen = unseen
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CutsetClassifier:
         """Learn from features and classes.
 
@@ -135,7 +117,7 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         if len(classes) > MAX_STATES:
             raise DataError(f"There are {len(classes)} classes, more than {MAX_STATES}.")
         learner = ConditionalLearner(
-            tuple(Recipe(kind, depth) for depth in _DEPTHS for kind in _KINDS),
+            _RECIPES,
             width=check_width("width", self.width),
             n_jobs=count_jobs(self.n_jobs),
         )

@@ -12,9 +12,10 @@ from bayescut._interrupts import interruptible
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
-from bayescut.data import Domain, Domains, decode, encode_table, missing_code
+from bayescut.data import Domain, Domains, decode, missing_code
 from bayescut.data.tables import is_frame
 from bayescut.estimators._density import as_wide, posterior
+from bayescut.estimators._reading import encode_rows
 from bayescut.estimators._validation import check_choice
 from bayescut.exceptions import DataError
 
@@ -70,15 +71,7 @@ class SurprisalMixin:
 
     def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
         check_is_fitted(self, "circuit_")
-        unseen: Any = self.unseen
-        table = encode_table(
-            X,
-            self.domains_,
-            allow_missing=True,
-            unseen=unseen,
-            estimator_name=type(self).__name__,
-        )
-        return as_wide(self.circuit_, *table)
+        return as_wide(self.circuit_, *encode_rows(self, X))
 
 
 class PredictMixin(SurprisalMixin):

@@ -1,0 +1,222 @@
+"""What is said of single cells: by a mixture of networks, and by trees for every column.
+
+A density of whole rows answers everything, but each of its networks has few cuts for any one
+column. For one cell given the rest of its row, trees whose cuts are chosen for its column say more;
+how much more differs between columns. So both speak, weighted column by column by the likelihood of
+cells that neither has seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayescut._jobs import side_by_side
+from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut.circuit import Circuit
+from bayescut.circuit.build import mixture
+from bayescut.data.domains import missing_code
+from bayescut.data.table import Table
+from bayescut.learn.pool import Pool, most_likely_weights
+from bayescut.learn.targeted import ForestLearner, TargetForest
+
+__all__ = ["CellPredictor", "learn_cells"]
+
+# Every how many columns one is hidden when the two are compared: they must do with gaps.
+_GROUPS = 5
+# Rows of a fold that they are compared by.
+_MOST_JUDGED = 128
+# Rows asked about at once.
+_BLOCK = 4096
+# No cell is thought less likely; one would decide a weight.
+_LEAST_LOG = -30.0
+
+
+@dataclass(frozen=True, eq=False)
+class CellPredictor:
+    """Probabilities of the states of single cells given the rest of their rows.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Density of whole rows.
+    forests : sequence of TargetForest or None
+        Trees for each column, None where there are none.
+    shares : float64 array of shape (m,)
+        Weight of the trees in what is said of each column.
+    """
+
+    circuit: Circuit
+    forests: Sequence[TargetForest | None]
+    shares: FloatArray
+
+    def proba(
+        self, codes: CodeArray, columns: Sequence[int], n_jobs: int = 1
+    ) -> dict[int, FloatArray]:
+        """Probabilities of the states of columns in rows in which they are not observed.
+
+        Parameters
+        ----------
+        codes : array of shape (n, m)
+            Rows; missing cells are marginalised.
+        columns : sequence of int
+            The columns asked about.
+        n_jobs : int
+            Threads.
+
+        Returns
+        -------
+        dict of float64 arrays of shape (n, K)
+        """
+        offsets = self.circuit.domains.offsets
+        marginals = self.circuit.marginals(codes, n_jobs=n_jobs)
+        found = {}
+        for j in columns:
+            own = marginals[:, offsets[j] : offsets[j + 1]]
+            forest = self.forests[j] if j < len(self.forests) else None
+            if forest is not None and self.shares[j] > 0:
+                share = float(self.shares[j])
+                table = codes[:, : len(forest.sizes)]
+                own = (1 - share) * own + share * forest.proba(table, n_jobs)
+            found[j] = own
+        return found
+
+
+def learn_cells(
+    table: Table,
+    pool: Pool,
+    recipes: dict[str, float],
+    circuit: Circuit,
+    folds: IntArray,
+    *,
+    n_trees: int,
+    seed: int,
+    deadline: float = np.inf,
+    n_jobs: int = 1,
+) -> CellPredictor:
+    """Learn trees for every column, and how much they count beside a mixture of networks.
+
+    Parameters
+    ----------
+    table : Table
+        Rows; cells may be missing.
+    pool : Pool
+        Members of the mixture, the k-th of each recipe learned without fold ``k % n_folds``.
+    recipes : dict
+        Weights of the pool's recipes.
+    circuit : Circuit
+        The mixture. Missing features of rows that trees learn from are drawn from it, anew for
+        every fold.
+    folds : int array of shape (n,)
+        Fold of every row.
+    n_trees : int
+        Trees of each fold, for each column.
+    seed : int
+        Of draws and cuts.
+    deadline : float
+        By the monotonic clock; the trees of one fold are learned nevertheless.
+    n_jobs : int
+        Threads.
+
+    Returns
+    -------
+    CellPredictor
+    """
+    m, n_folds = table.n_columns, int(folds.max()) + 1
+    made: list[list[TargetForest]] = [[] for _ in range(m)]
+    judged: list[list[FloatArray]] = [[] for _ in range(m)]
+    rows = np.flatnonzero(~table.observed.all(axis=1))
+    learner = ForestLearner(n_trees)
+    several = [j for j in range(m) if table.sizes[j] > 1]
+    for fold in range(n_folds):
+        if fold and time.monotonic() >= deadline:
+            break
+        codes = table.codes.copy()
+        if len(rows):
+            rng = np.random.default_rng([seed, 11, fold])
+            codes[rows] = circuit.sample_conditional(table.codes[rows], rng, n_jobs=n_jobs)
+        seen = folds != fold if n_folds > 1 else np.ones(table.n_rows, dtype=bool)
+
+        def grow(
+            j: int, codes: CodeArray = codes, seen: IntArray = seen, fold: int = fold
+        ) -> TargetForest | None:
+            own = np.flatnonzero(seen & table.observed[:, j])
+            if len(own) < 2:
+                return None
+            weights = None if table.weights is None else table.weights[own]
+            known = Table(np.ascontiguousarray(codes[own]), table.domains, weights)
+            return learner.learn(known, j, np.random.default_rng([seed, 12, fold, j]))
+
+        grown = dict(zip(several, side_by_side(grow, several, n_jobs), strict=True))
+        if n_folds > 1:
+            others = _without_fold(pool, recipes, fold, n_folds)
+            left = np.flatnonzero(~seen)[:_MOST_JUDGED]
+            _judge(table, left, others, grown, judged, n_jobs)
+        for j, forest in grown.items():
+            if forest is not None:
+                made[j].append(forest)
+    shares = np.zeros(m)
+    for j in several:
+        if made[j] and judged[j]:
+            found = np.concatenate(judged[j], axis=1)
+            shares[j] = most_likely_weights(found[:2], found[2])[1]
+        elif made[j]:
+            shares[j] = 0.5
+    forests = [TargetForest.join(some) if some else None for some in made]
+    return CellPredictor(circuit, forests, shares)
+
+
+def _without_fold(pool: Pool, recipes: dict[str, float], fold: int, n_folds: int) -> Circuit | None:
+    """Return the mixture of the members that have not seen a fold."""
+    weights, circuits = [], []
+    for name, share in recipes.items():
+        members = pool.recipes[name].circuits
+        unseen = [member for k, member in enumerate(members) if k % n_folds == fold]
+        if share > 0 and unseen:
+            weights += [share / len(unseen)] * len(unseen)
+            circuits += unseen
+    if not circuits:
+        return None
+    return mixture(np.array(weights) / np.sum(weights), circuits)
+
+
+def _judge(
+    table: Table,
+    rows: IntArray,
+    circuit: Circuit | None,
+    forests: dict[int, TargetForest | None],
+    judged: list[list[FloatArray]],
+    n_jobs: int,
+) -> None:
+    """Note what mixture and trees say of cells that are observed, hiding some of each row.
+
+    Trees take the spread that suits these cells.
+    """
+    offsets, mark = table.domains.offsets, missing_code(table.codes.dtype)
+    weights = table.all_weights
+    n_groups = min(_GROUPS, table.n_columns)
+    for group in range(n_groups):
+        hidden = table.codes[rows].copy()
+        hidden[:, group::n_groups] = mark
+        marginals = None if circuit is None else circuit.marginals(hidden, n_jobs=n_jobs)
+        for j in range(group, table.n_columns, n_groups):
+            forest = forests.get(j)
+            there = table.observed[rows, j]
+            if forest is None or not there.any():
+                continue
+            forest = forest.spread(table, rows[there], hidden[there])
+            forests[j] = forest
+            if marginals is None:
+                continue
+            state = table.codes[rows[there], j].astype(np.int64)[:, None]
+            both = (
+                marginals[there, offsets[j] : offsets[j + 1]],
+                forest.proba(hidden[there], n_jobs),
+            )
+            with np.errstate(divide="ignore"):
+                logs = [np.log(np.take_along_axis(p, state, axis=1)[:, 0]) for p in both]
+            found = np.maximum(np.stack(logs), _LEAST_LOG)
+            judged[j].append(np.vstack([found, weights[rows[there]][None]]))
