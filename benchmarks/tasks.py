@@ -477,7 +477,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", help="data sets, by default all of the job")
     parser.add_argument("--folds", type=int, default=1, help="how many of the folds or masks")
     parser.add_argument("--rows", type=int, default=4000, help="most rows to learn from")
+    parser.add_argument("--results", type=Path, help="another file, for runs side by side")
     options = parser.parse_args(arguments)
+    if options.results is not None:
+        global PATH
+        PATH = options.results
     numbers = ["uci-concrete", "uci-airfoil", "uci-yacht", "winequality_red"]
     if options.job == "classify":
         keep(classify(options.sets or CLASSIFY, options.folds, options.rows))

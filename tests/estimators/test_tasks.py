@@ -220,10 +220,11 @@ def test_model_files(tmp_path, table):
     assert loads(dumps(imputer)).transform(gappy).equals(imputer.transform(gappy))
     for method in ("median", "sample"):
         imputer = CutsetImputer(method, n_members=3, n_trees=2, n_jobs=1).fit(gappy)
-        assert 0 < imputer.tree_shares_.max() <= 1
+        np.testing.assert_allclose(imputer.cell_shares_.sum(axis=1), 1.0)
+        assert imputer.cell_shares_[:, 1].max() > 0
         again = loads(dumps(imputer))
         pd.testing.assert_frame_equal(again.transform(gappy), imputer.transform(gappy))
-        np.testing.assert_array_equal(again.tree_shares_, imputer.tree_shares_)
+        np.testing.assert_array_equal(again.cell_shares_, imputer.cell_shares_)
     state = imputer._get_state()
     with pytest.raises(ValueError, match="trees"):
         CutsetImputer()._set_state(state | {"forests": state["forests"][::-1]})
@@ -242,6 +243,22 @@ def test_a_file_whose_member_does_not_fit_is_refused(table):
 
 
 # ------------------------------------------------------------------------------- numbers
+
+
+def test_files_of_regressors_hold_all_kinds_of_members(table):
+    X = table[0]
+    model = CutsetRegressor(n_members=10, n_jobs=1).fit(X[["age", "town"]], X.income)
+    kinds = {type(member).__name__ for _, member in model.members_}
+    assert {"TreeMember", "NormalMember"} <= kinds
+    again = loads(dumps(model))
+    features = X[["age", "town"]].mask(np.random.default_rng(0).random((len(X), 2)) < 0.3)
+    np.testing.assert_array_equal(again.predict_cells(features), model.predict_cells(features))
+    state = model._get_state()
+    for entry in state["members"]:
+        if "covariance" in entry:
+            entry["columns"] = np.array([0, 1])
+    with pytest.raises(ValueError, match="normal scores"):
+        CutsetRegressor()._set_state(state)
 
 
 @pytest.fixture(scope="module")

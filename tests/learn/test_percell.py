@@ -52,14 +52,16 @@ def learned(gappy):
 def test_cells_are_said_by_both_in_the_shares_that_were_found(gappy, learned):
     table, _ = gappy
     circuit, cells = learned[2], learned[4]
-    assert (cells.shares > 0).all() and (cells.shares < 1).all()
+    np.testing.assert_allclose(cells.shares.sum(axis=1), 1.0)
+    assert (cells.shares[:, :2] > 0).all() and cells.shares[1, 2] == 0 < cells.shares[0, 2]
     offsets = table.domains.offsets
     found = cells.proba(table.codes, [0, 2])
     for j in (0, 2):
         forest = cells.forests[j]
         assert forest.n_trees == 12 and forest.target == j
         own = circuit.marginals(table.codes)[:, offsets[j] : offsets[j + 1]]
-        expected = (1 - cells.shares[j]) * own + cells.shares[j] * forest.proba(table.codes)
+        parts = [own, forest.proba(table.codes), cells.normal.proba(table.codes, [j])[j]]
+        expected = np.tensordot(cells.shares[j], parts, axes=1)
         np.testing.assert_allclose(found[j], expected)
         np.testing.assert_allclose(found[j].sum(axis=1), 1.0)
 
@@ -67,7 +69,7 @@ def test_cells_are_said_by_both_in_the_shares_that_were_found(gappy, learned):
 def test_trees_make_the_hidden_cells_likelier(gappy, learned):
     table, whole = gappy
     circuit, cells = learned[2], learned[4]
-    alone = CellPredictor(circuit, (), np.zeros(3))
+    alone = CellPredictor.of_circuit(circuit)
     hidden = np.flatnonzero(~table.observed[:, 2] & table.observed[:, 0])
     scores = []
     for some in (alone, cells):
@@ -95,5 +97,6 @@ def test_columns_of_one_state_have_no_trees():
     circuit = build.circuit(build.independent([[1.0], [0.5, 0.5]]), [1, 2])
     folds = np.arange(30) // 2 % 2
     found = learn_cells(table, pool, {"density 0": 1.0}, circuit, folds, n_trees=1, seed=0)
-    assert found.forests[0] is None and found.shares[0] == 0
+    assert found.forests[0] is None and found.shares[0].tolist() == [1, 0, 0]
+    assert found.normal is None
     assert found.proba(codes, [0])[0].tolist() == [[1.0]] * 30

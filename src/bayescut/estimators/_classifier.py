@@ -32,7 +32,8 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
 
     Members are cutset networks on grids of their own: numbers are cut at random quantiles, a member
     at other places than the next. Some have one network of the features for each class, some one
-    network of features and class together. The probability of a class is
+    network of features and class together, and some are trees whose cuts are chosen for the class,
+    as deterministic circuits. The probability of a class is
 
     .. math:: p(c \mid x) = \sum_r w_r \frac{1}{M_r} \sum_{k=1}^{M_r} p_{rk}(c \mid x)
 
@@ -43,7 +44,7 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_members : int, default=32
-        Networks, or sets of one network for each class.
+        Networks, sets of one network for each class, or sets of 16 trees.
     time_budget : float or None, default=None
         Seconds after which no further member is begun; every recipe makes one at least.
     width : int, default=6
@@ -66,7 +67,8 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     classes_ : ndarray
         The classes, sorted.
     recipe_weights_ : dict
-        Weight of each recipe: ``class`` or ``joint`` and the halvings of the numbers' grids.
+        Weight of each recipe: ``class`` or ``joint`` and the halvings of the numbers' grids,
+        ``tree`` and the least rows of a leaf.
     n_members_ : dict
         Members of each recipe.
     oob_score_ : float
@@ -161,8 +163,8 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _n_target(self) -> int:
-        return len(self.classes_)
+    def _target_domain(self) -> Domain:
+        return Domain(None, len(self.classes_))
 
     def _get_state(self) -> dict[str, Any]:
         state = super()._get_state()

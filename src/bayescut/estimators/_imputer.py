@@ -18,6 +18,7 @@ from bayescut.data.tables import is_frame
 from bayescut.estimators._job import DensityJob
 from bayescut.estimators._predict import number_of
 from bayescut.estimators._validation import check_choice, check_count
+from bayescut.learn.normal import NormalScores
 from bayescut.learn.percell import CellPredictor
 from bayescut.learn.targeted import TargetForest
 
@@ -41,16 +42,17 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
     estimator : density estimator or None, default=None
         Learns the density (on a clone), such as `CutsetEnsemble`. None: a mixture of networks, each
         with a grid of its own for every number, with gaps in training drawn from the network
-        learned before; and for single cells trees whose cuts are chosen for their column.
+        learned before; and for single cells trees whose cuts are chosen for their column, and a
+        Gaussian of the normal scores of all numbers.
     n_members : int, default=24
         Networks of the mixture; the settings from here to ``columns`` are not used where there is
         an estimator.
     n_trees : int, default=4
         Trees for each column and each of eight folds of the rows, 32 for a column by default; 0:
-        none. A cell's distribution is that of the mixture and that of its column's trees, weighted
-        by the likelihood of cells that neither has seen; either is exact, with all that is missing
-        beside it marginalised. ``mpe`` and ``sample``, which fill the gaps of a row together, use
-        the mixture alone.
+        neither trees nor Gaussian. A cell's distribution is that of the mixture, of its column's
+        trees and of the Gaussian, weighted by the likelihood of cells that none of them has seen;
+        each is exact, with all that is missing beside it marginalised. ``mpe`` and ``sample``,
+        which fill the gaps of a row together, use the mixture alone.
     time_budget : float or None, default=None
         Seconds after which no further network, and no trees of a further fold, are begun.
     width : int, default=6
@@ -70,8 +72,9 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
         The density, over labels and the cells of numbers.
     domains_ : Domains
         The columns.
-    tree_shares_ : float64 array of shape (n_columns,)
-        Weight of the trees in what single cells of each column are filled with.
+    cell_shares_ : float64 array of shape (n_columns, 3)
+        Weights of the mixture, of the trees and of the Gaussian in what single cells of each column
+        are filled with.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -133,15 +136,15 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
         """
         with late_interrupts():
             learn = self._fit_density(X, sample_weight)
-            found = CellPredictor(self.circuit_, (), np.zeros(len(self.circuit_.domains)))
+            found = CellPredictor.of_circuit(self.circuit_)
             if learn is not None and self.n_trees:
                 found = learn(n_trees=self.n_trees)
             self._cells = found
         return self
 
     @property
-    def tree_shares_(self) -> FloatArray:
-        """Weight of the trees in what single cells of each column are filled with."""
+    def cell_shares_(self) -> FloatArray:
+        """Weights of mixture, trees and Gaussian in single cells of each column."""
         check_is_fitted(self, "circuit_")
         return self._cells.shares[: len(self.domains_)]
 
@@ -213,25 +216,43 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
     def _get_state(self) -> dict[str, Any]:
         state = super()._get_state()
         if state:
-            forests = [None if f is None else f.state() for f in self._cells.forests]
-            state |= {"tree_shares": self._cells.shares, "forests": forests}
+            cells = self._cells
+            normal = cells.normal
+            state |= {
+                "cell_shares": cells.shares,
+                "forests": [None if f is None else f.state() for f in cells.forests],
+                "covariance": None if normal is None else normal.covariance,
+                "numbers": None if normal is None else normal.columns,
+            }
         return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        shares = np.asarray(state.pop("tree_shares"), dtype=np.float64)
+        shares = np.asarray(state.pop("cell_shares"), dtype=np.float64)
+        covariance, numbers = state.pop("covariance"), state.pop("numbers")
         forests = [None if f is None else TargetForest.from_state(f) for f in state.pop("forests")]
         super()._set_state(state)
         sizes = self.circuit_.domains.n_states
-        inside = bool(((shares >= 0) & (shares <= 1)).all())
-        if shares.shape != sizes.shape or not inside or len(forests) not in (0, len(sizes)):
+        inside = bool((shares >= 0).all()) and np.allclose(shares.sum(axis=-1), 1.0)
+        if shares.shape != (len(sizes), 3) or not inside or len(forests) not in (0, len(sizes)):
             raise ValueError("the trees are not those of the columns")
+        normal = None
+        if covariance is not None:
+            normal = NormalScores(
+                self.circuit_.domains,
+                np.asarray(numbers, dtype=np.int64),
+                np.asarray(covariance, dtype=np.float64),
+            )
+        if any(
+            normal is None or not normal.knows(j) for j in np.flatnonzero(shares[:, 2]).tolist()
+        ):
+            raise ValueError("normal scores of columns that have none")
         for j, forest in enumerate(forests):
             if forest is None:
                 continue
             if forest.target != j or not np.array_equal(forest.sizes, sizes):
                 raise ValueError("the trees are not those of the columns")
-        self._cells = CellPredictor(self.circuit_, forests, shares)
+        self._cells = CellPredictor(self.circuit_, forests, normal, shares)
 
     def _written(self, X: Any, codes: CodeArray, values: FloatArray | None) -> Any:
         frame = is_frame(X)

@@ -23,7 +23,14 @@ from bayescut.estimators._density import without_weightless
 from bayescut.estimators._reading import TableReader, encode_rows
 from bayescut.estimators._validation import check_size, check_weights, draw_seed
 from bayescut.exceptions import DataError
-from bayescut.learn.conditional import ConditionalLearner, Member, TreeMember, distinct_rows
+from bayescut.learn.conditional import (
+    ConditionalLearner,
+    Member,
+    NormalMember,
+    TreeMember,
+    distinct_rows,
+)
+from bayescut.learn.normal import NormalScores
 from bayescut.learn.pool import Pool
 from bayescut.learn.targeted import TargetForest
 
@@ -33,12 +40,15 @@ _LEAST_WEIGHT = 0.01
 _BLOCK = 8192
 
 
+AnyMember = Member | TreeMember | NormalMember
+
+
 class TargetEstimator(TableReader):
     """Predicts one column of labels or numbers, given as ``y``, from the others."""
 
     verbose: int
 
-    members_: list[tuple[float, Member | TreeMember]]
+    members_: list[tuple[float, AnyMember]]
     recipe_weights_: dict[str, float]
     n_members_: dict[str, int]
     oob_score_: float
@@ -171,7 +181,7 @@ class TargetEstimator(TableReader):
         if state:
             raise ValueError(f"there is an attribute too many: {min(state)}")
 
-    def _read_member(self, entry: dict[str, Any]) -> tuple[float, Member | TreeMember]:
+    def _read_member(self, entry: dict[str, Any]) -> tuple[float, AnyMember]:
         """Check what a file says about a member: an index out of range would read elsewhere."""
         weight = float(entry["weight"])
         if not (math.isfinite(weight) and 0 <= weight <= 1 + 1e-9):
@@ -182,6 +192,15 @@ class TargetEstimator(TableReader):
             if forest.sizes.tolist() != sizes or forest.target != len(self.domains_):
                 raise ValueError("the trees of a member do not fit its columns")
             return weight, TreeMember(forest)
+        if "covariance" in entry:
+            nameless = (replace(domain, name=None) for domain in self.domains_)
+            whole = Domains([*nameless, self._target_domain()])
+            columns = np.asarray(entry["columns"], dtype=np.int64)
+            covariance = np.asarray(entry["covariance"], dtype=np.float64)
+            normal = NormalScores(whole, columns, covariance)
+            if not normal.knows(len(self.domains_)):
+                raise ValueError("the normal scores of a member leave out its target")
+            return weight, NormalMember(normal)
         views = tuple(np.asarray(view, dtype=np.uint16) for view in entry["views"])
         target = np.asarray(entry["target_view"], dtype=np.uint16)
         share = np.asarray(entry["log_share"], dtype=np.float64)
@@ -214,13 +233,18 @@ class TargetEstimator(TableReader):
                 raise ValueError("the circuit of a member does not fit its views")
         return weight, Member(views, target, share, circuits, prior)
 
-    def _n_target(self) -> int:
-        """Number of the target's states."""
+    def _target_domain(self) -> Domain:
+        """States or cells of the target."""
         raise NotImplementedError
 
+    def _n_target(self) -> int:
+        return self._target_domain().n_states
 
-def _written(member: Member | TreeMember) -> dict[str, Any]:
+
+def _written(member: AnyMember) -> dict[str, Any]:
     """What a file holds of a member."""
+    if isinstance(member, NormalMember):
+        return {"columns": member.normal.columns, "covariance": member.normal.covariance}
     if isinstance(member, TreeMember):
         return {"forest": member.forest.state()}
     return {

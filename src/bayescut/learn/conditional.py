@@ -24,9 +24,11 @@ from bayescut.circuit.refine import refine
 from bayescut.data.cells import halvings
 from bayescut.data.domains import Domains, code_dtype, missing_code
 from bayescut.data.table import Table
+from bayescut.exceptions import DataError
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.gaps import Completions, fill_empty
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.normal import NormalScores, learn_normal
 from bayescut.learn.pool import Pool
 from bayescut.learn.resolution import coarsen
 from bayescut.learn.rules import TopGain
@@ -34,7 +36,14 @@ from bayescut.learn.targeted import ForestLearner, TargetForest
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
-__all__ = ["ConditionalLearner", "Member", "Recipe", "TreeMember", "distinct_rows"]
+__all__ = [
+    "ConditionalLearner",
+    "Member",
+    "NormalMember",
+    "Recipe",
+    "TreeMember",
+    "distinct_rows",
+]
 
 # Sweeps in which gaps are drawn from a model learned from the last draws, and the share of a
 # budget that they may take.
@@ -56,9 +65,10 @@ class Recipe:
 
     Parameters
     ----------
-    kind : {"class", "joint", "density", "tree"}
+    kind : {"class", "joint", "density", "tree", "normal"}
         A network for each state of the target, or one of all columns: to predict the target, or
-        the whole row. Or trees whose cuts are chosen for the target.
+        the whole row. Or trees whose cuts are chosen for the target; or, of a number, a Gaussian of
+        normal scores.
     depth : int
         Halvings of the features' grids: at most 2^depth states. Of trees, rows of a leaf at least.
     """
@@ -153,6 +163,24 @@ class TreeMember:
     def log_likelihood(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
         """Log-probability of the last column of complete targets given the others."""
         found = self.log_proba(codes[:, :-1], n_jobs)
+        return np.take_along_axis(found, codes[:, -1:].astype(np.int64), axis=1)[:, 0]
+
+
+@dataclass(frozen=True)
+class NormalMember:
+    """Normal scores that predict the last column of a table, a number, from the other numbers."""
+
+    normal: NormalScores
+
+    def log_proba(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
+        """Log-probabilities of the target's cells given features, shape (n, T)."""
+        target = codes.shape[1]
+        rows = np.hstack([codes, np.zeros((len(codes), 1), dtype=codes.dtype)])
+        return np.asarray(np.log(self.normal.proba(rows, [target])[target]))
+
+    def log_likelihood(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
+        """Log-probability of the last column of complete targets given the others."""
+        found = self.log_proba(codes[:, :-1])
         return np.take_along_axis(found, codes[:, -1:].astype(np.int64), axis=1)[:, 0]
 
 
@@ -286,14 +314,17 @@ class ConditionalLearner:
 
     def _told_apart(self, table: Table) -> list[Recipe]:
         """Return the recipes that make different members: without numbers, depths are all one."""
-        numbers = any(domain.grid is not None for domain in table.domains[: table.n_columns - 1])
-        if numbers or any(recipe.kind == "density" for recipe in self.recipes):
-            return list(self.recipes)
-        kinds = {recipe.kind: recipe for recipe in reversed(self.recipes)}
-        return [
+        told = [d.grid is not None and d.n_states > 1 for d in table.domains]
+        recipes = [
             recipe
             for recipe in self.recipes
-            if recipe.kind == "tree" or kinds[recipe.kind] is recipe
+            if recipe.kind != "normal" or (told[-1] and any(told[:-1]))
+        ]
+        if any(told[:-1]) or any(recipe.kind == "density" for recipe in recipes):
+            return recipes
+        kinds = {recipe.kind: recipe for recipe in reversed(recipes)}
+        return [
+            recipe for recipe in recipes if recipe.kind == "tree" or kinds[recipe.kind] is recipe
         ]
 
     def _of(self, pool: Pool) -> list[Recipe]:
@@ -313,9 +344,14 @@ class ConditionalLearner:
 
     def member(
         self, table: Table, recipe: Recipe, rows: IntArray, rng: np.random.Generator
-    ) -> Member | TreeMember:
+    ) -> Member | TreeMember | NormalMember:
         """Learn a member from some rows of a complete table."""
         target = table.n_columns - 1
+        if recipe.kind == "normal":
+            normal = learn_normal(table, rows)
+            if normal is None or not normal.knows(target):
+                raise DataError("Normal scores need a target that is a number, and another one.")
+            return NormalMember(normal)
         if recipe.kind == "tree":
             forests = ForestLearner(_N_TREES, recipe.depth)
             return TreeMember(forests.learn(table.take(rows), target, rng))

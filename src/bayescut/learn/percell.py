@@ -1,9 +1,10 @@
-"""What is said of single cells: by a mixture of networks, and by trees for every column.
+"""What is said of single cells: by networks, by trees for every column, and by normal scores.
 
 A density of whole rows answers everything, but each of its networks has few cuts for any one
 column. For one cell given the rest of its row, trees whose cuts are chosen for its column say more;
-how much more differs between columns. So both speak, weighted column by column by the likelihood of
-cells that neither has seen.
+and smooth relations of numbers are best known to a Gaussian of their normal scores. How much each
+knows differs between columns. So all three speak, weighted column by column by the likelihood of
+cells that none of them has seen.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from bayescut.circuit import Circuit
 from bayescut.circuit.build import mixture
 from bayescut.data.domains import missing_code
 from bayescut.data.table import Table
+from bayescut.learn.normal import NormalScores, learn_normal
 from bayescut.learn.pool import Pool, most_likely_weights
 from bayescut.learn.targeted import ForestLearner, TargetForest
 
@@ -29,8 +31,9 @@ __all__ = ["CellPredictor", "learn_cells"]
 _GROUPS = 5
 # Rows of a fold that they are compared by.
 _MOST_JUDGED = 128
-# Rows asked about at once.
-_BLOCK = 4096
+# Rows of a leaf at least. Mean absolute error of a hidden fifth of the cells of 400 rows with 1 and
+# with 3: vowel 0.103 and 0.109, authent 0.097 and 0.101.
+_LEAST_ROWS = 1.0
 # No cell is thought less likely; one would decide a weight.
 _LEAST_LOG = -30.0
 
@@ -45,13 +48,23 @@ class CellPredictor:
         Density of whole rows.
     forests : sequence of TargetForest or None
         Trees for each column, None where there are none.
-    shares : float64 array of shape (m,)
-        Weight of the trees in what is said of each column.
+    normal : NormalScores or None
+        The Gaussian, None where there are not two numbers.
+    shares : float64 array of shape (m, 3)
+        Weights of the mixture, the trees and the Gaussian in what is said of each column.
     """
 
     circuit: Circuit
     forests: Sequence[TargetForest | None]
+    normal: NormalScores | None
     shares: FloatArray
+
+    @classmethod
+    def of_circuit(cls, circuit: Circuit) -> CellPredictor:
+        """What a density alone says."""
+        shares = np.zeros((len(circuit.domains), 3))
+        shares[:, 0] = 1.0
+        return cls(circuit, (), None, shares)
 
     def proba(
         self, codes: CodeArray, columns: Sequence[int], n_jobs: int = 1
@@ -74,14 +87,17 @@ class CellPredictor:
         offsets = self.circuit.domains.offsets
         marginals = self.circuit.marginals(codes, n_jobs=n_jobs)
         found = {}
+        smooth = [j for j in columns if self.shares[j, 2] > 0]
+        if self.normal is not None and smooth:
+            lines = self.normal.proba(codes, smooth)
         for j in columns:
-            own = marginals[:, offsets[j] : offsets[j + 1]]
+            own = self.shares[j, 0] * marginals[:, offsets[j] : offsets[j + 1]]
             forest = self.forests[j] if j < len(self.forests) else None
-            if forest is not None and self.shares[j] > 0:
-                share = float(self.shares[j])
-                table = codes[:, : len(forest.sizes)]
-                own = (1 - share) * own + share * forest.proba(table, n_jobs)
-            found[j] = own
+            if forest is not None and self.shares[j, 1] > 0:
+                own += self.shares[j, 1] * forest.proba(codes, n_jobs)
+            if self.normal is not None and self.shares[j, 2] > 0:
+                own += self.shares[j, 2] * lines[j]
+            found[j] = own / own.sum(axis=1, keepdims=True)
         return found
 
 
@@ -97,7 +113,7 @@ def learn_cells(
     deadline: float = np.inf,
     n_jobs: int = 1,
 ) -> CellPredictor:
-    """Learn trees for every column, and how much they count beside a mixture of networks.
+    """Learn trees for every column, normal scores, and how much they count beside networks.
 
     Parameters
     ----------
@@ -129,7 +145,7 @@ def learn_cells(
     made: list[list[TargetForest]] = [[] for _ in range(m)]
     judged: list[list[FloatArray]] = [[] for _ in range(m)]
     rows = np.flatnonzero(~table.observed.all(axis=1))
-    learner = ForestLearner(n_trees)
+    learner = ForestLearner(n_trees, _LEAST_ROWS)
     several = [j for j in range(m) if table.sizes[j] > 1]
     for fold in range(n_folds):
         if fold and time.monotonic() >= deadline:
@@ -154,19 +170,22 @@ def learn_cells(
         if n_folds > 1:
             others = _without_fold(pool, recipes, fold, n_folds)
             left = np.flatnonzero(~seen)[:_MOST_JUDGED]
-            _judge(table, left, others, grown, judged, n_jobs)
+            lines = learn_normal(table, np.flatnonzero(seen))
+            _judge(table, left, others, grown, lines, judged, n_jobs)
         for j, forest in grown.items():
             if forest is not None:
                 made[j].append(forest)
-    shares = np.zeros(m)
+    shares = CellPredictor.of_circuit(circuit).shares
+    normal = learn_normal(table)
     for j in several:
+        used = 3 if normal is not None and normal.knows(j) else 2
         if made[j] and judged[j]:
             found = np.concatenate(judged[j], axis=1)
-            shares[j] = most_likely_weights(found[:2], found[2])[1]
+            shares[j, :used] = most_likely_weights(found[:used], found[3])
         elif made[j]:
-            shares[j] = 0.5
+            shares[j, :2] = 0.5
     forests = [TargetForest.join(some) if some else None for some in made]
-    return CellPredictor(circuit, forests, shares)
+    return CellPredictor(circuit, forests, normal, shares)
 
 
 def _without_fold(pool: Pool, recipes: dict[str, float], fold: int, n_folds: int) -> Circuit | None:
@@ -188,10 +207,11 @@ def _judge(
     rows: IntArray,
     circuit: Circuit | None,
     forests: dict[int, TargetForest | None],
+    normal: NormalScores | None,
     judged: list[list[FloatArray]],
     n_jobs: int,
 ) -> None:
-    """Note what mixture and trees say of cells that are observed, hiding some of each row.
+    """Note what all three say of cells that are observed, hiding some of each row.
 
     Trees take the spread that suits these cells.
     """
@@ -212,11 +232,14 @@ def _judge(
             if marginals is None:
                 continue
             state = table.codes[rows[there], j].astype(np.int64)[:, None]
-            both = (
+            said = [
                 marginals[there, offsets[j] : offsets[j + 1]],
                 forest.proba(hidden[there], n_jobs),
-            )
+                np.ones((len(state), int(table.sizes[j]))),  # of labels: not looked at
+            ]
+            if normal is not None and normal.knows(j):
+                said[2] = normal.proba(hidden[there], [j])[j]
             with np.errstate(divide="ignore"):
-                logs = [np.log(np.take_along_axis(p, state, axis=1)[:, 0]) for p in both]
+                logs = [np.log(np.take_along_axis(p, state, axis=1)[:, 0]) for p in said]
             found = np.maximum(np.stack(logs), _LEAST_LOG)
             judged[j].append(np.vstack([found, weights[rows[there]][None]]))
