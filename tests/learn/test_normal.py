@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal, norm
 from bayescut.data import Domain, Domains, learn_grid
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
+from bayescut.learn._normal import expected_products, predicted_scores
 from bayescut.learn.normal import NormalScores, learn_normal, scores
 
 
@@ -51,6 +52,42 @@ def test_gaps_are_marginalised_in_learning(table):
     np.testing.assert_allclose(part.covariance, whole.covariance, atol=0.08)
     # Zeros in place of what is missing would take a third off.
     assert part.covariance[0, 1] > 0.9 * whole.covariance[0, 1]
+
+
+def test_kernels_are_regressions_row_by_row(table):
+    """A naive twin: covariances of what is seen and what is not, by numpy."""
+    rng = np.random.default_rng(2)
+    root = rng.normal(size=(5, 5))
+    covariance = root @ root.T + np.eye(5)
+    z = rng.normal(size=(40, 5))
+    z[rng.random(z.shape) < 0.4] = np.nan
+    z[0], z[1] = np.nan, 0.5
+    weights = rng.uniform(0, 2, 40)
+    expected, asked = np.zeros((5, 5)), np.array([0, 3])
+    means, spreads = np.empty((40, 2)), np.empty((40, 2))
+
+    def given(line, seen, wanted):
+        across = covariance[np.ix_(seen, wanted)]
+        slope = np.linalg.solve(covariance[np.ix_(seen, seen)], across)
+        return slope.T @ line[seen], covariance[np.ix_(wanted, wanted)] - across.T @ slope
+
+    for row, line in enumerate(z):
+        seen = np.flatnonzero(~np.isnan(line))
+        gone = np.setdiff1d(np.arange(5), seen)
+        filled = line.copy()
+        filled[gone], left = given(line, seen, gone)
+        expected += weights[row] * np.outer(filled, filled)
+        expected[np.ix_(gone, gone)] += weights[row] * left
+        for q, t in enumerate(asked):
+            mean, left = given(line, np.setdiff1d(seen, [t]), np.array([t]))
+            means[row, q], spreads[row, q] = mean[0], np.sqrt(left[0, 0])
+    total = np.zeros((5, 5))
+    expected_products(z, weights, np.linalg.inv(covariance), total)
+    np.testing.assert_allclose(total, expected, atol=1e-9)
+    found = np.empty((40, 2)), np.empty((40, 2))
+    predicted_scores(z, np.linalg.inv(covariance), asked, *found)
+    np.testing.assert_allclose(found[0], means, atol=1e-10)
+    np.testing.assert_allclose(found[1], spreads, atol=1e-10)
 
 
 def test_probabilities_of_cells_are_integrals_of_the_conditional_density(table):

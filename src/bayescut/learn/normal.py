@@ -13,7 +13,6 @@ known number counts as the middle of its cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +25,7 @@ from bayescut.data.domains import Domains, missing_code
 from bayescut.data.grid import Grid
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
+from bayescut.learn._normal import expected_products, predicted_scores
 
 __all__ = ["NormalScores", "learn_normal"]
 
@@ -71,6 +71,10 @@ class NormalScores:
     def _place(self) -> dict[int, int]:
         return {int(j): k for k, j in enumerate(self.columns)}
 
+    @cached_property
+    def _precision(self) -> FloatArray:
+        return np.asarray(np.linalg.inv(self.covariance), dtype=np.float64)
+
     def knows(self, column: int) -> bool:
         """Whether a column is one of the numbers."""
         return column in self._place
@@ -90,19 +94,14 @@ class NormalScores:
         dict of float64 arrays of shape (n, K)
         """
         z = scores(self.domains, self.columns, codes)
+        wanted = np.array([self._place[int(j)] for j in columns], dtype=np.int64)
+        mean, spread = np.empty((len(z), len(wanted))), np.empty((len(z), len(wanted)))
+        predicted_scores(z, self._precision, wanted, mean, spread)
         found = {}
-        for j in columns:
-            t = self._place[int(j)]
-            rest = z.copy()
-            rest[:, t] = np.nan
-            mean, spread = np.empty(len(z)), np.empty(len(z))
-            for rows, seen in _patterns(rest):
-                weights, left = _regress(self.covariance, seen, np.array([t]))
-                mean[rows] = rest[np.ix_(rows, seen)] @ weights[:, 0]
-                spread[rows] = np.sqrt(left[0, 0])
+        for q, j in enumerate(columns):
             grid = _grid(self.domains, int(j))
             edges = ndtri(np.cumsum(grid.mass)[:-1])
-            below = ndtr((edges[None] - mean[:, None]) / spread[:, None])
+            below = ndtr((edges[None] - mean[:, q, None]) / spread[:, q, None])
             cells = np.diff(below, axis=1, prepend=0.0, append=1.0)
             found[int(j)] = (1 - _FLOOR) * cells + _FLOOR * grid.mass
         return found
@@ -132,20 +131,11 @@ def learn_normal(table: Table, rows: IntArray | None = None) -> NormalScores | N
     z = scores(table.domains, columns, table.codes[some])
     weights = table.all_weights[some]
     k, prior = len(columns), _PRIOR_ROWS + _PRIOR_PER_COLUMN * len(columns)
-    patterns = list(_patterns(z))
     covariance = np.eye(k)
     for _ in range(_ROUNDS if np.isnan(z).any() else 1):
         total = prior * np.eye(k)
-        for own, seen in patterns:
-            gone = np.setdiff1d(np.arange(k), seen)
-            filled = np.zeros((len(own), k))
-            filled[:, seen] = z[np.ix_(own, seen)]
-            if len(gone):
-                slope, left = _regress(covariance, seen, gone)
-                filled[:, gone] = filled[:, seen] @ slope
-                total[np.ix_(gone, gone)] += weights[own].sum() * left
-            total += (filled * weights[own, None]).T @ filled
-        covariance = total / (prior + weights.sum())
+        expected_products(z, weights, np.linalg.inv(covariance), total)
+        covariance = (total + total.T) / (2 * (prior + weights.sum()))
     return NormalScores(table.domains, columns, covariance)
 
 
@@ -166,26 +156,3 @@ def _grid(domains: Domains, column: int) -> Grid:
     if grid is None:
         raise DataError(f"Column {column} holds no numbers.")
     return grid
-
-
-def _patterns(z: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Rows that have the same columns, and these columns."""
-    kinds, place = np.unique(~np.isnan(z), axis=0, return_inverse=True)
-    order = np.argsort(place.ravel(), kind="stable")
-    ends = np.cumsum(np.bincount(place.ravel(), minlength=len(kinds)))
-    begin = 0
-    for kind, end in zip(kinds, ends.tolist(), strict=True):
-        yield order[begin:end], np.flatnonzero(kind)
-        begin = end
-
-
-def _regress(
-    covariance: FloatArray, seen: IntArray, wanted: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Weights of the seen columns for each wanted one, and what is left of its covariance."""
-    own = covariance[np.ix_(wanted, wanted)]
-    if not len(seen):
-        return np.zeros((0, len(wanted))), own
-    across = covariance[np.ix_(seen, wanted)]
-    slope = np.linalg.solve(covariance[np.ix_(seen, seen)], across)
-    return slope, own - across.T @ slope

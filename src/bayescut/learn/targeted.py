@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
 
 from bayescut._jobs import side_by_side
@@ -268,7 +269,9 @@ class ForestLearner:
             seed = int(rng.integers(2**31))
             kind = ExtraTreeClassifier if domain.grid is None else ExtraTreeRegressor
             model = kind(max_features=1.0, min_weight_fraction_leaf=smallest, random_state=seed)
-            tree = model.fit(ranks, y, sample_weight=weights).tree_
+            # What is handed over is known to be right; checking it takes as long as a small tree.
+            with config_context(assume_finite=True, skip_parameter_validation=True):
+                tree = model.fit(ranks, y, sample_weight=weights).tree_
             # Thresholds lie between whole ranks.
             threshold = np.floor(tree.threshold).astype(np.int32) + 1
             grown.append(
