@@ -225,13 +225,28 @@ def test_model_files(tmp_path, table):
         again = loads(dumps(imputer))
         pd.testing.assert_frame_equal(again.transform(gappy), imputer.transform(gappy))
         np.testing.assert_array_equal(again.cell_shares_, imputer.cell_shares_)
-    state = imputer._get_state()
-    with pytest.raises(ValueError, match="trees"):
-        CutsetImputer()._set_state(state | {"forests": state["forests"][::-1]})
     detector = CutsetOutlierDetector(n_members=2, n_jobs=1).fit(X)
     np.testing.assert_array_equal(
         loads(dumps(detector)).score_samples(gappy), detector.score_samples(gappy)
     )
+
+
+def test_a_file_whose_trees_or_scores_do_not_fit_is_refused(table):
+    imputer = CutsetImputer(n_members=3, n_trees=1, n_jobs=1).fit(table[0])
+    assert (imputer.cell_shares_[[0, 2], 2] > 0).all() and imputer.cell_shares_[1, 2] == 0
+    again = loads(dumps(imputer))
+    gappy = table[0].mask(np.random.default_rng(0).random(table[0].shape) < 0.3)
+    pd.testing.assert_frame_equal(again.transform(gappy), imputer.transform(gappy))
+    state = imputer._get_state()
+    cells = state["cells"]
+    for name, wrong, message in (
+        ("forests", cells["forests"][::-1], "trees"),
+        ("shares", 2 * cells["shares"], "trees"),
+        ("covariance", None, "normal scores"),
+        ("covariance", -cells["covariance"], "positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CutsetImputer()._set_state(state | {"cells": cells | {name: wrong}})
 
 
 def test_a_file_whose_member_does_not_fit_is_refused(table):
@@ -366,6 +381,24 @@ def test_a_circuit_that_knows_more_than_the_table_has_columns(table):
 @pytest.fixture(scope="module")
 def detector(table):
     return CutsetOutlierDetector(n_members=4, n_jobs=1).fit(table[0])
+
+
+def test_cells_are_judged_by_all_that_is_said_of_them(table, detector):
+    X = table[0].head(20)
+    found = detector.surprisal(X, relative=False)
+    codes, values = detector._read_table(X)
+    blank = codes.copy()
+    blank[:, 2] = 255
+    chances = detector._cells.proba(blank, [2])[2]
+    own = np.log(chances[np.arange(20), codes[:, 2]])
+    inside = detector.domains_[2].grid.log_inside(values[:, 2])
+    np.testing.assert_allclose(found["income"], -own - inside)
+    np.testing.assert_array_equal(loads(dumps(detector)).surprisal(X), found)
+    plain = CutsetOutlierDetector(n_members=3, n_trees=0, n_jobs=1).fit(table[0])
+    assert plain.cell_shares_.tolist() == [[1, 0, 0]] * 3
+    alone = plain.circuit_.marginals(blank)[:, plain.domains_.offsets[2] :]
+    own = np.log(alone[np.arange(20), codes[:, 2]])
+    np.testing.assert_allclose(plain.surprisal(X)["income"], -own - inside)
 
 
 def test_scores_compare_rows_with_different_gaps(detector):

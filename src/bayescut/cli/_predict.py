@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -212,6 +213,7 @@ def anomalies(
     gaps, in standard deviations. A cell's surprisal is -ln p(cell | the rest of the row) above what
     is to be expected there.
     """
+    from bayescut.estimators._density import posterior
     from bayescut.estimators._outliers import standard_scores
     from bayescut.estimators._predict import cell_surprisal
 
@@ -233,8 +235,14 @@ def anomalies(
     with compiling(quiet=quiet):
         scores = standard_scores(model.circuit, codes, values, seed=0)
         order = np.argsort(scores, kind="stable")[:n]
+        # A detector knows more of single cells than its circuit.
+        ask = getattr(model.model, "_cell_posterior", partial(posterior, model.circuit))
         surprise = cell_surprisal(
-            model.circuit, codes[order], None if values is None else values[order], True
+            model.circuit.domains,
+            codes[order],
+            None if values is None else values[order],
+            True,
+            ask,
         )
     listed = []
     for row, line in zip(order.tolist(), surprise, strict=True):

@@ -18,9 +18,7 @@ from bayescut.data.tables import is_frame
 from bayescut.estimators._job import DensityJob
 from bayescut.estimators._predict import number_of
 from bayescut.estimators._validation import check_choice, check_count
-from bayescut.learn.normal import NormalScores
 from bayescut.learn.percell import CellPredictor
-from bayescut.learn.targeted import TargetForest
 
 _METHODS = ("median", "mean", "mode", "mpe", "sample")
 
@@ -116,7 +114,6 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
     def _check_settings(self) -> None:
         super()._check_settings()
         check_choice("method", self.method, _METHODS)
-        check_count("n_trees", self.n_trees, low=0)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetImputer:
         """Learn the density of a table.
@@ -135,18 +132,8 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
         self
         """
         with late_interrupts():
-            learn = self._fit_density(X, sample_weight)
-            found = CellPredictor.of_circuit(self.circuit_)
-            if learn is not None and self.n_trees:
-                found = learn(n_trees=self.n_trees)
-            self._cells = found
+            self._fit_density(X, sample_weight)
         return self
-
-    @property
-    def cell_shares_(self) -> FloatArray:
-        """Weights of mixture, trees and Gaussian in single cells of each column."""
-        check_is_fitted(self, "circuit_")
-        return self._cells.shares[: len(self.domains_)]
 
     @interruptible
     def transform(self, X: Any) -> Any:
@@ -212,47 +199,6 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
                 f"({self.n_features_in_}), got {len(names)}"
             )
         return names
-
-    def _get_state(self) -> dict[str, Any]:
-        state = super()._get_state()
-        if state:
-            cells = self._cells
-            normal = cells.normal
-            state |= {
-                "cell_shares": cells.shares,
-                "forests": [None if f is None else f.state() for f in cells.forests],
-                "covariance": None if normal is None else normal.covariance,
-                "numbers": None if normal is None else normal.columns,
-            }
-        return state
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        shares = np.asarray(state.pop("cell_shares"), dtype=np.float64)
-        covariance, numbers = state.pop("covariance"), state.pop("numbers")
-        forests = [None if f is None else TargetForest.from_state(f) for f in state.pop("forests")]
-        super()._set_state(state)
-        sizes = self.circuit_.domains.n_states
-        inside = bool((shares >= 0).all()) and np.allclose(shares.sum(axis=-1), 1.0)
-        if shares.shape != (len(sizes), 3) or not inside or len(forests) not in (0, len(sizes)):
-            raise ValueError("the trees are not those of the columns")
-        normal = None
-        if covariance is not None:
-            normal = NormalScores(
-                self.circuit_.domains,
-                np.asarray(numbers, dtype=np.int64),
-                np.asarray(covariance, dtype=np.float64),
-            )
-        if any(
-            normal is None or not normal.knows(j) for j in np.flatnonzero(shares[:, 2]).tolist()
-        ):
-            raise ValueError("normal scores of columns that have none")
-        for j, forest in enumerate(forests):
-            if forest is None:
-                continue
-            if forest.target != j or not np.array_equal(forest.sizes, sizes):
-                raise ValueError("the trees are not those of the columns")
-        self._cells = CellPredictor(self.circuit_, forests, normal, shares)
 
     def _written(self, X: Any, codes: CodeArray, values: FloatArray | None) -> Any:
         frame = is_frame(X)

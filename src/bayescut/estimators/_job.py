@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from bayescut.circuit import Circuit
 from bayescut.data import Domains, column_names
 from bayescut.estimators._density import as_wide, fit_density
 from bayescut.estimators._reading import TableReader, encode_rows
-from bayescut.estimators._validation import draw_seed
+from bayescut.estimators._validation import check_count, draw_seed
 from bayescut.learn.percell import CellPredictor
 
 
@@ -22,16 +21,22 @@ class DensityJob(TableReader):
     """Learns a density of a table and keeps its circuit."""
 
     estimator: Any
+    n_trees: int
 
     circuit_: Circuit
+    _cells: CellPredictor
 
     # Attributes of a fitted model that files hold, beside the circuit and the names.
     _state_names: tuple[str, ...] = ()
 
-    def _fit_density(self, X: Any, sample_weight: Any) -> Callable[..., CellPredictor] | None:
-        """Learn the density; return what learns trees beside it."""
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_count("n_trees", self.n_trees, low=0)
+
+    def _fit_density(self, X: Any, sample_weight: Any) -> None:
+        """Learn the density, and what is said of single cells beside it."""
         self._check_settings()
-        self.circuit_, self.domains_, cells = fit_density(
+        self.circuit_, self.domains_, learn = fit_density(
             X,
             estimator=self.estimator,
             name=type(self).__name__,
@@ -42,10 +47,18 @@ class DensityJob(TableReader):
             width=self.width,
             seed=draw_seed(self.random_state),
             n_jobs=count_jobs(self.n_jobs),
-            trees=getattr(self, "n_trees", 0) > 0,
+            trees=self.n_trees > 0,
         )
+        self._cells = CellPredictor.of_circuit(self.circuit_)
+        if learn is not None and self.n_trees:
+            self._cells = learn(n_trees=self.n_trees)
         self._set_names(column_names(X))
-        return cells
+
+    @property
+    def cell_shares_(self) -> FloatArray:
+        """Weights of mixture, trees and Gaussian in single cells of each column."""
+        check_is_fitted(self, "circuit_")
+        return self._cells.shares[: len(self.domains_)]
 
     def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
         check_is_fitted(self, "circuit_")
@@ -61,6 +74,7 @@ class DensityJob(TableReader):
         state["circuit_"] = self.circuit_
         state["n_columns"] = len(self.domains_)
         state["feature_names"] = self._names()
+        state["cells"] = self._cells.state()
         return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
@@ -73,6 +87,7 @@ class DensityJob(TableReader):
             raise ValueError("n_columns is not the number of the table's columns")
         self.domains_ = Domains(self.circuit_.domains[:n_columns])
         self._read_names(state.pop("feature_names"))
+        self._cells = CellPredictor.from_state(self.circuit_, state.pop("cells"))
         self._check_settings()
         if set(state) != set(self._state_names):
             raise ValueError(f"attributes {sorted(state)} instead of {sorted(self._state_names)}")

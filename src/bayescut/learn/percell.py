@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,43 @@ class CellPredictor:
         shares = np.zeros((len(circuit.domains), 3))
         shares[:, 0] = 1.0
         return cls(circuit, (), None, shares)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a file holds beside the circuit."""
+        return {
+            "shares": self.shares,
+            "forests": [None if forest is None else forest.state() for forest in self.forests],
+            "covariance": None if self.normal is None else self.normal.covariance,
+            "numbers": None if self.normal is None else self.normal.columns,
+        }
+
+    @classmethod
+    def from_state(cls, circuit: Circuit, state: dict[str, Any]) -> CellPredictor:
+        """Read what `state` returned, trusting nothing."""
+        if set(state) != {"shares", "forests", "covariance", "numbers"}:
+            raise ValueError("this does not describe what is said of cells")
+        shares = np.asarray(state["shares"], dtype=np.float64)
+        forests = [None if f is None else TargetForest.from_state(f) for f in state["forests"]]
+        sizes = circuit.domains.n_states
+        inside = bool((shares >= 0).all()) and np.allclose(shares.sum(axis=-1), 1.0)
+        if shares.shape != (len(sizes), 3) or not inside or len(forests) not in (0, len(sizes)):
+            raise ValueError("the trees are not those of the columns")
+        for j, forest in enumerate(forests):
+            if forest is None:
+                continue
+            if forest.target != j or not np.array_equal(forest.sizes, sizes):
+                raise ValueError("the trees are not those of the columns")
+        normal = None
+        if state["covariance"] is not None:
+            normal = NormalScores(
+                circuit.domains,
+                np.asarray(state["numbers"], dtype=np.int64),
+                np.asarray(state["covariance"], dtype=np.float64),
+            )
+        for j in np.flatnonzero(shares[:, 2]).tolist():
+            if normal is None or not normal.knows(j):
+                raise ValueError("normal scores of columns that have none")
+        return cls(circuit, forests, normal, shares)
 
     def proba(
         self, codes: CodeArray, columns: Sequence[int], n_jobs: int = 1
