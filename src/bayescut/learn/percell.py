@@ -28,7 +28,7 @@ from bayescut.learn.targeted import ForestLearner, TargetForest
 
 __all__ = ["CellPredictor", "learn_cells"]
 
-# Every how many columns one is hidden when the two are compared: they must do with gaps.
+# Every how many columns one is hidden when the three are compared: they must do with gaps.
 _GROUPS = 5
 # Rows of a fold that they are compared by.
 _MOST_JUDGED = 128
@@ -207,7 +207,9 @@ def learn_cells(
         grown = dict(zip(several, side_by_side(grow, several, n_jobs), strict=True))
         if n_folds > 1:
             others = _without_fold(pool, recipes, fold, n_folds)
-            left = np.flatnonzero(~seen)[:_MOST_JUDGED]
+            left = np.flatnonzero(~seen)
+            if len(left) > _MOST_JUDGED:  # rows may be sorted: some from everywhere
+                left = left[np.linspace(0, len(left) - 1, _MOST_JUDGED).astype(np.int64)]
             lines = learn_normal(table, np.flatnonzero(seen))
             _judge(table, left, others, grown, lines, judged, n_jobs)
         for j, forest in grown.items():
