@@ -32,7 +32,7 @@ from bayescut.learn.normal import NormalScores, learn_normal
 from bayescut.learn.pool import Pool
 from bayescut.learn.resolution import coarsen
 from bayescut.learn.rules import TopGain
-from bayescut.learn.targeted import ForestLearner, TargetForest
+from bayescut.learn.targeted import ForestLearner, TargetForest, table_cells
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
@@ -51,8 +51,9 @@ _SWEEPS = 8
 _GAP_TIME = 0.25
 # Halvings of a number's grid in the models from which gaps are drawn.
 _GAP_DEPTH = 3
-# Trees of a member.
+# Trees of a member, and numbers in their tables: of more rows fewer trees, 8 MB for a member.
 _N_TREES = 16
+_MOST_CELLS = 2e6
 # A recipe that looks useless is tried again now and then: its first members may have been poor.
 _LEAST_SHARE = 0.02
 # No probability of a state of the target is less; it would take a single row to ruin a mean.
@@ -353,7 +354,8 @@ class ConditionalLearner:
                 raise DataError("Normal scores need a target that is a number, and another one.")
             return NormalMember(normal)
         if recipe.kind == "tree":
-            forests = ForestLearner(_N_TREES, recipe.depth)
+            room = _MOST_CELLS / table_cells(len(rows), target, table.sizes)
+            forests = ForestLearner(int(np.clip(room, 1, _N_TREES)), recipe.depth)
             return TreeMember(forests.learn(table.take(rows), target, rng))
         views = tuple(self._view(table, j, recipe.depth, rng) for j in range(target))
         depth = recipe.depth if recipe.kind == "density" else self.target_depth

@@ -24,7 +24,7 @@ from bayescut.data.domains import missing_code
 from bayescut.data.table import Table
 from bayescut.learn.normal import NormalScores, learn_normal
 from bayescut.learn.pool import Pool, most_likely_weights
-from bayescut.learn.targeted import ForestLearner, TargetForest
+from bayescut.learn.targeted import ForestLearner, TargetForest, table_cells
 
 __all__ = ["CellPredictor", "learn_cells"]
 
@@ -35,6 +35,8 @@ _MOST_JUDGED = 128
 # Rows of a leaf at least. Mean absolute error of a hidden fifth of the cells of 400 rows with 1 and
 # with 3: vowel 0.103 and 0.109, authent 0.097 and 0.101.
 _LEAST_ROWS = 1.0
+# Numbers in the tables of all trees: 400 MB. Larger tables, and wider ones, have fewer trees.
+_MOST_CELLS = 1e8
 # No cell is thought less likely; one would decide a weight.
 _LEAST_LOG = -30.0
 
@@ -167,7 +169,7 @@ def learn_cells(
     folds : int array of shape (n,)
         Fold of every row.
     n_trees : int
-        Trees of each fold, for each column.
+        Trees of each fold, for each column; fewer where their tables would take too much.
     seed : int
         Of draws and cuts.
     deadline : float
@@ -183,8 +185,9 @@ def learn_cells(
     made: list[list[TargetForest]] = [[] for _ in range(m)]
     judged: list[list[FloatArray]] = [[] for _ in range(m)]
     rows = np.flatnonzero(~table.observed.all(axis=1))
-    learner = ForestLearner(n_trees, _LEAST_ROWS)
     several = [j for j in range(m) if table.sizes[j] > 1]
+    each = sum(table_cells(table.n_rows, j, table.sizes) for j in several) * n_folds
+    learner = ForestLearner(int(np.clip(_MOST_CELLS / max(each, 1.0), 1, n_trees)), _LEAST_ROWS)
     for fold in range(n_folds):
         if fold and time.monotonic() >= deadline:
             break

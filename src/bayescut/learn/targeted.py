@@ -30,7 +30,7 @@ from bayescut.data.domains import Domains, missing_code
 from bayescut.data.table import Table
 from bayescut.learn._targeted import posteriors, settle_tree
 
-__all__ = ["ForestLearner", "TargetForest"]
+__all__ = ["ForestLearner", "TargetForest", "table_cells"]
 
 # Rows of a block at least: the columns of fewer rows tell little of where a row belongs.
 _BLOCK_ROWS = 20.0
@@ -73,10 +73,11 @@ class TargetForest:
         Row of ``block_table`` that begins here, or -1.
     leaf : int32 array of shape (n_nodes,)
         Row of ``leaf_table``, or -1.
-    block_table : float64 array of shape (n_blocks, sum of sizes)
+    block_table : float32 array of shape (n_blocks, sum of sizes)
         Log-probabilities of the states of the columns.
-    leaf_table : float64 array of shape (n_leaves, K)
-        Probabilities of the target's states.
+    leaf_table : float32 array of shape (n_leaves, K)
+        Probabilities of the target's states. Tables are most of what a forest takes, and are known
+        from a few rows: half the bytes are enough.
     """
 
     target: int
@@ -100,8 +101,13 @@ class TargetForest:
         _check(self)
 
     def state(self) -> dict[str, Any]:
-        """Return what a file holds of the forest."""
-        return {name: getattr(self, name) for name in ("target", *_DTYPES)}
+        """Return what a file holds of the forest: files know no single precision."""
+        wide = {
+            name: getattr(self, name).astype(np.float64)
+            for name, dtype in _DTYPES.items()
+            if dtype is np.float32
+        }
+        return {name: getattr(self, name) for name in ("target", *_DTYPES)} | wide
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TargetForest:
@@ -177,7 +183,7 @@ class TargetForest:
 
         parts = side_by_side(ask, range(0, len(codes), _ROWS), n_jobs)
         found = np.concatenate(parts) if parts else np.zeros((0, self.leaf_table.shape[1]))
-        return found / self.n_trees
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def circuit(self, tree: int, domains: Domains) -> Circuit:
         """Return a tree as a circuit of all columns."""
@@ -188,14 +194,15 @@ class TargetForest:
             block = int(self.block[node]) if self.block[node] >= 0 else block
             j = int(self.column[node])
             if j < 0:
-                parts = [build.categorical(self.target, self.leaf_table[self.leaf[node]])]
+                own = self.leaf_table[self.leaf[node]].astype(np.float64)
+                parts = [build.categorical(self.target, own / own.sum())]
                 for v in range(len(self.sizes)):
                     if v != self.target:
                         here = slice(offsets[v], offsets[v + 1])
                         inside = (rank[here] >= low[v]) & (rank[here] < high[v])
                         if inside.sum() == 1 < self.sizes[v]:
                             continue  # a cut has settled it
-                        p = np.exp(self.block_table[block, here])[inside]
+                        p = np.exp(self.block_table[block, here].astype(np.float64))[inside]
                         local = np.where(inside, np.cumsum(inside) - 1, -1).tolist()
                         parts.append(build.categorical(v, p / p.sum(), build.View(local)))
                 return build.product(*parts)
@@ -215,6 +222,11 @@ class TargetForest:
 
         begin = np.zeros(len(self.sizes), dtype=np.int64)
         return build.circuit(grow(int(self.root[tree]), -1, begin, self.sizes.copy()), domains)
+
+
+def table_cells(n_rows: int, target: int, sizes: IntArray) -> float:
+    """Numbers in the tables of a tree, at most."""
+    return float(n_rows) * float(sizes[target]) + n_rows / _BLOCK_ROWS * float(sizes.sum())
 
 
 @dataclass(frozen=True)
@@ -380,8 +392,8 @@ _DTYPES: dict[str, type] = {
     "log_range": np.float64,
     "block": np.int32,
     "leaf": np.int32,
-    "block_table": np.float64,
-    "leaf_table": np.float64,
+    "block_table": np.float32,
+    "leaf_table": np.float32,
 }
 
 
