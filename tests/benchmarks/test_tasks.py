@@ -45,6 +45,29 @@ def test_rivals_predict_rows_with_gaps(tasks, frame, masks):
         np.testing.assert_allclose(gappy.sum(axis=1), 1.0)
 
 
+def test_calibration_error_is_the_distance_of_saying_from_being_right(tasks):
+    labels, y = np.array(["a", "b"]), np.array(["a"] * 80 + ["b"] * 20)
+    proba = np.tile([0.8, 0.2], (100, 1))
+    order = np.random.default_rng(0).permutation(100)
+    assert tasks.calibration_error(labels, y, np.tile([1.0, 0.0], (100, 1))) == pytest.approx(0.2)
+    assert tasks.calibration_error(labels, y[order], proba) < 0.12
+
+
+def test_labels_are_filled_by_all_methods(tasks):
+    rng = np.random.default_rng(0)
+    a = rng.choice(["x", "y", "z"], 150)
+    table = pd.DataFrame({"a": a, "b": a, "c": rng.choice(["u", "v"], 150)})
+    gappy = table.mask(rng.random(table.shape) < 0.2)
+    for method in ("CutsetImputer", "KNN-5", "most frequent", "forests in turn"):
+        filled = tasks.fill_labels(method, gappy)
+        assert filled.notna().all().all()
+        known = gappy.notna().to_numpy()
+        assert (filled.to_numpy() == table.to_numpy())[known].all()
+        if method != "most frequent":
+            alone = gappy.a.isna() & gappy.b.notna()
+            assert (filled.a == table.a)[alone].mean() > 0.9
+
+
 def test_results_are_kept_once_and_averaged_where_all_ran(tasks, tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "PATH", tmp_path / "tasks.csv")
     line = {"job": "classify", "fold": 0, "missing": 0.3, "second": "0.5", "fit_seconds": "1"}

@@ -35,6 +35,46 @@ def test_predict_refuses(command: Command, model: Path, people: Path) -> None:
     assert "between 0 and 1" in command.error(*asked, "age", "--quantiles", "2", code=2)
 
 
+def test_predict_takes_classifiers_and_regressors(
+    command: Command, tmp_path: Path, people: Path
+) -> None:
+    table = make_people(200)
+    features = table.drop(columns="smoker")
+    model = bc.CutsetClassifier(n_members=6, n_jobs=1).fit(features, table.smoker)
+    bc.save(model, tmp_path / "smoker.bc")
+    new = make_people(30)
+    gappy = new.mask(np.random.default_rng(0).random(new.shape) < 0.2)
+    gappy.to_csv(tmp_path / "new.csv", index=False)
+    asked = ("predict", tmp_path / "smoker.bc", tmp_path / "new.csv", "-q")
+    found = pd.read_csv(io.StringIO(command.ok(*asked, "--target", "smoker", "--proba")))
+    chances = model.predict_proba(gappy.drop(columns="smoker"))
+    np.testing.assert_allclose(found[["P(no)", "P(yes)"]], chances, atol=1e-12)
+    assert found["smoker"].tolist() == model.predict(gappy.drop(columns="smoker")).tolist()
+    assert "no quantiles" in command.error(*asked, "--target", "smoker", "--quantiles", "0.5")
+    assert "smoker" in command.error(*asked)  # a column the classifier has not seen
+    gappy.drop(columns="smoker").to_csv(tmp_path / "new.csv", index=False)
+    bare = pd.read_csv(io.StringIO(command.ok(*asked)))
+    assert list(bare.columns) == ["prediction", "probability"]
+    assert "predicts one column" in command.error("score", tmp_path / "smoker.bc", people, "-q")
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame({"x": rng.normal(size=100).round(2)})
+    regressor = bc.CutsetRegressor(n_members=4, n_jobs=1).fit(numbers, 2 * numbers.x)
+    bc.save(regressor, tmp_path / "y.bc")
+    numbers.to_csv(tmp_path / "x.csv", index=False)
+    out = command.ok(
+        "predict", tmp_path / "y.bc", tmp_path / "x.csv", "-q", "--quantiles", "0.1,0.9"
+    )
+    found = pd.read_csv(io.StringIO(out))
+    np.testing.assert_allclose(found["prediction"], regressor.predict(numbers, method="median"))
+    np.testing.assert_allclose(found[["q0.1", "q0.9"]], regressor.interval(numbers, 0.8))
+
+
+def test_predict_says_which_column_a_density_needs(
+    command: Command, model: Path, people: Path
+) -> None:
+    assert "--target" in command.error("predict", model, people, "-q")
+
+
 def test_anomalies_lists_the_odd_row_and_the_cell(
     command: Command, people: Path, tmp_path: Path
 ) -> None:
@@ -82,3 +122,20 @@ def test_show_depends(command: Command, model: Path, tmp_path: Path) -> None:
     information = np.array(told["mutual_information"])
     np.testing.assert_allclose(information, information.T)
     assert picture.read_text().startswith("<?xml")
+
+
+def test_show_depends_given_columns_and_conditions(command: Command, model: Path) -> None:
+    told = json.loads(command.ok("show", model, "--depends", "-", "--json"))
+    at = told["columns"].index("smoker")
+    free = np.array(told["mutual_information"])
+    fixed = json.loads(command.ok("show", model, "--depends", "-", "--given", "smoker", "--json"))
+    assert fixed["given"] == "smoker"
+    information = np.array(fixed["mutual_information"])
+    assert np.allclose(information[at], 0.0) and free[at].max() > 0.01
+    known = json.loads(
+        command.ok("show", model, "--depends", "-", "--given", "smoker=yes", "--json")
+    )
+    assert np.allclose(np.array(known["mutual_information"])[at], 0.0)
+    assert "nothing" in command.error("show", model, "--depends", "-", "--given", "nothing")
+    assert "--depends" in command.error("show", model, "--given", "smoker")
+    assert "bar" in command.error("show", model, "--depends", "-", "--given", "ill | smoker=yes")

@@ -1,11 +1,14 @@
 """Any column from any others, and surprisal, against sums over worlds."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from bayescut import CNetBD, CutsetMixture, CutsetNetwork
 from bayescut.circuit import build
 from bayescut.data import Domains, learn_domains
+from bayescut.estimators._density import posterior
 from bayescut.estimators._predict import cell_surprisal, predicted
 from bayescut.exceptions import DataError
 
@@ -104,8 +107,9 @@ def test_surprisal_of_numbers():
     cells = rng.choice(grid.n_cells, 4000, p=grid.mass)
     values = grid.draw(cells, rng.random(4000))
     codes = grid.codes(values)[:, None]
-    plain = cell_surprisal(circuit, codes, values[:, None], relative=False)
+    ask = partial(posterior, circuit)
+    plain = cell_surprisal(circuit.domains, codes, values[:, None], False, ask)
     np.testing.assert_allclose(plain[:, 0], -grid.log_density(values), atol=1e-9)
     # The only column follows its own density: nothing is more surprising than anything else.
-    relative = cell_surprisal(circuit, codes, values[:, None], relative=True)
+    relative = cell_surprisal(circuit.domains, codes, values[:, None], True, ask)
     np.testing.assert_allclose(relative, 0.0, atol=1e-9)

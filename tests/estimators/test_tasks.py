@@ -22,10 +22,11 @@ from bayescut import (
     load,
     save,
 )
-from bayescut.data import Domains
+from bayescut.data import Domains, encode_table
 from bayescut.estimators._outliers import threshold
 from bayescut.exceptions import DataError
 from bayescut.files import dumps, loads
+from bayescut.learn.conditional import TreeMember
 
 pd = pytest.importorskip("pandas")
 
@@ -35,9 +36,6 @@ EXPECTED_FAILURES = {
     # Whole numbers in an array are codes from 0 on, in a DataFrame labels as far as they occur.
     "check_regressor_data_not_an_array": "compares a DataFrame of labels with an array of codes",
 }
-# Whole weights are summed as floats, repeated rows counted: near ties between sets of states may go
-# another way (probabilities differ by less than 0.01 here).
-WEIGHTED = {"check_sample_weight_equivalence_on_dense_data": "near ties between sets of states"}
 
 
 @parametrize_with_checks(
@@ -47,11 +45,7 @@ WEIGHTED = {"check_sample_weight_equivalence_on_dense_data": "near ties between 
         CutsetImputer(n_members=3, n_jobs=1),
         CutsetOutlierDetector(n_members=3, n_jobs=1),
     ],
-    expected_failed_checks=lambda estimator: (
-        EXPECTED_FAILURES | WEIGHTED
-        if isinstance(estimator, CutsetClassifier | CutsetRegressor)
-        else EXPECTED_FAILURES
-    ),
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_common_checks_of_scikit_learn(estimator, check):
     check(estimator)
@@ -92,9 +86,19 @@ def test_missing_features_are_summed_over_exactly(classifier, table):
     """p(c | x without town) = sum over towns of p(c, town | x), in every member."""
     X, _ = table
     gap = X.head(3).assign(town=np.nan)
+    codes, _ = encode_table(gap, classifier.domains_, allow_missing=True)
+    kinds = set()
     for weight, member in classifier.members_:
         assert 0 < weight <= 1
-        codes = classifier._encode(gap)
+        kinds.add(type(member))
+        if isinstance(member, TreeMember):
+            domains = Domains.of_sizes(member.forest.sizes)
+            rows = np.column_stack([codes, np.full(3, 255)]).astype(np.uint8)
+            trees = range(member.forest.n_trees)
+            found = [member.forest.circuit(k, domains).marginals(rows)[:, -2:] for k in trees]
+            expected = np.log(np.mean(found, axis=0))
+            np.testing.assert_allclose(member.log_proba(codes), expected, atol=1e-5)
+            continue
         if member.log_prior is None:
             continue
         rows = member.features(codes)
@@ -109,6 +113,23 @@ def test_missing_features_are_summed_over_exactly(classifier, table):
         expected = np.column_stack(parts)
         expected -= np.logaddexp.reduce(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(member.log_proba(codes), expected, atol=1e-10)
+
+
+def test_a_weight_of_two_is_a_row_given_twice_to_the_last_bit(table):
+    X, y = table
+    X, y = X.head(120), y[:120]
+    weights = np.random.default_rng(0).integers(0, 4, len(X))
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(X)), weights))
+    for model, target in (
+        (CutsetClassifier(n_members=6, n_jobs=1), y),
+        (CutsetRegressor(n_members=4, n_jobs=1), X.income.to_numpy()),
+    ):
+        features = X[["age", "town"]]
+        weighed = clone(model).fit(features, target, sample_weight=weights)
+        given = clone(model).fit(features.iloc[order], target[order])
+        np.testing.assert_array_equal(
+            weighed._target_proba(features), given._target_proba(features)
+        )
 
 
 def test_nothing_known_gives_about_the_shares_of_the_classes(classifier, table):
@@ -197,10 +218,35 @@ def test_model_files(tmp_path, table):
     imputer = CutsetImputer(n_members=2, n_jobs=1).fit(X)
     gappy = X.mask(np.random.default_rng(0).random(X.shape) < 0.3)
     assert loads(dumps(imputer)).transform(gappy).equals(imputer.transform(gappy))
+    for method in ("median", "sample"):
+        imputer = CutsetImputer(method, n_members=3, n_trees=2, n_jobs=1).fit(gappy)
+        np.testing.assert_allclose(imputer.cell_shares_.sum(axis=1), 1.0)
+        assert imputer.cell_shares_[:, 1].max() > 0
+        again = loads(dumps(imputer))
+        pd.testing.assert_frame_equal(again.transform(gappy), imputer.transform(gappy))
+        np.testing.assert_array_equal(again.cell_shares_, imputer.cell_shares_)
     detector = CutsetOutlierDetector(n_members=2, n_jobs=1).fit(X)
     np.testing.assert_array_equal(
         loads(dumps(detector)).score_samples(gappy), detector.score_samples(gappy)
     )
+
+
+def test_a_file_whose_trees_or_scores_do_not_fit_is_refused(table):
+    imputer = CutsetImputer(n_members=3, n_trees=1, n_jobs=1).fit(table[0])
+    assert (imputer.cell_shares_[[0, 2], 2] > 0).all() and imputer.cell_shares_[1, 2] == 0
+    again = loads(dumps(imputer))
+    gappy = table[0].mask(np.random.default_rng(0).random(table[0].shape) < 0.3)
+    pd.testing.assert_frame_equal(again.transform(gappy), imputer.transform(gappy))
+    state = imputer._get_state()
+    cells = state["cells"]
+    for name, wrong, message in (
+        ("forests", cells["forests"][::-1], "trees"),
+        ("shares", 2 * cells["shares"], "trees"),
+        ("covariance", None, "normal scores"),
+        ("covariance", -cells["covariance"], "positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CutsetImputer()._set_state(state | {"cells": cells | {name: wrong}})
 
 
 def test_a_file_whose_member_does_not_fit_is_refused(table):
@@ -212,6 +258,22 @@ def test_a_file_whose_member_does_not_fit_is_refused(table):
 
 
 # ------------------------------------------------------------------------------- numbers
+
+
+def test_files_of_regressors_hold_all_kinds_of_members(table):
+    X = table[0]
+    model = CutsetRegressor(n_members=10, n_jobs=1).fit(X[["age", "town"]], X.income)
+    kinds = {type(member).__name__ for _, member in model.members_}
+    assert {"TreeMember", "NormalMember"} <= kinds
+    again = loads(dumps(model))
+    features = X[["age", "town"]].mask(np.random.default_rng(0).random((len(X), 2)) < 0.3)
+    np.testing.assert_array_equal(again.predict_cells(features), model.predict_cells(features))
+    state = model._get_state()
+    for entry in state["members"]:
+        if "covariance" in entry:
+            entry["columns"] = np.array([0, 1])
+    with pytest.raises(ValueError, match="normal scores"):
+        CutsetRegressor()._set_state(state)
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +381,24 @@ def test_a_circuit_that_knows_more_than_the_table_has_columns(table):
 @pytest.fixture(scope="module")
 def detector(table):
     return CutsetOutlierDetector(n_members=4, n_jobs=1).fit(table[0])
+
+
+def test_cells_are_judged_by_all_that_is_said_of_them(table, detector):
+    X = table[0].head(20)
+    found = detector.surprisal(X, relative=False)
+    codes, values = detector._read_table(X)
+    blank = codes.copy()
+    blank[:, 2] = 255
+    chances = detector._cells.proba(blank, [2])[2]
+    own = np.log(chances[np.arange(20), codes[:, 2]])
+    inside = detector.domains_[2].grid.log_inside(values[:, 2])
+    np.testing.assert_allclose(found["income"], -own - inside)
+    np.testing.assert_array_equal(loads(dumps(detector)).surprisal(X), found)
+    plain = CutsetOutlierDetector(n_members=3, n_trees=0, n_jobs=1).fit(table[0])
+    assert plain.cell_shares_.tolist() == [[1, 0, 0]] * 3
+    alone = plain.circuit_.marginals(blank)[:, plain.domains_.offsets[2] :]
+    own = np.log(alone[np.arange(20), codes[:, 2]])
+    np.testing.assert_allclose(plain.surprisal(X)["income"], -own - inside)
 
 
 def test_scores_compare_rows_with_different_gaps(detector):

@@ -5,7 +5,13 @@ import pytest
 
 from bayescut.data import Domain, Domains, encode_table, learn_domains
 from bayescut.data.table import Table
-from bayescut.learn.conditional import ConditionalLearner, Recipe, content_folds
+from bayescut.learn.conditional import (
+    ConditionalLearner,
+    Recipe,
+    _Drawn,
+    content_folds,
+    distinct_rows,
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +70,38 @@ def test_a_density_over_cells_sums_to_one(table):
     assert pool.n_members == 5
 
 
-def test_gaps_are_filled_with_states_of_the_member(table):
-    learner = ConditionalLearner((Recipe("joint", 2),))
+def test_gaps_are_drawn_as_cells_of_the_table(table):
     codes = table.codes.copy()
     gaps = np.random.default_rng(0).random(codes.shape) < 0.3
     gaps[:, -1] = False
     codes[gaps] = 255
-    # Columns of few states as they are: what was observed must come back.
-    domains = Domains.of_sizes(table.sizes)
-    filled = learner._draw_gaps(codes, domains, None, np.random.default_rng(0))
-    np.testing.assert_array_equal(filled[~gaps], codes[~gaps])
-    assert (filled < table.sizes).all()
+    gappy = Table(codes, table.domains)
+    drawn = _Drawn(gappy, 0, 1, np.inf)
+    first, second = drawn.single(0).codes, drawn.single(1).codes
+    for filled in (first, second):
+        np.testing.assert_array_equal(filled[~gaps], codes[~gaps])
+        assert (filled < table.sizes).all()
+    assert (first != second).any()
+    np.testing.assert_array_equal(first, drawn.single(0).codes)
+    # A number is drawn from all of its cells, and about where it was.
+    number = gaps[:, 0]
+    assert len(np.unique(first[number, 0])) > 2**3
+    learner = ConditionalLearner((Recipe("tree", 3), Recipe("joint", 2)), n_folds=3)
+    pool = learner.learn(gappy, 4, seed=0)
+    assert {len(made.circuits) for made in pool.recipes.values()} == {2}
+
+
+def test_distinct_rows_do_not_know_their_order_or_how_often_they_were_given(table):
+    weights = np.random.default_rng(0).integers(1, 4, table.n_rows).astype(float)
+    one, place = distinct_rows(table.with_weights(weights))
+    order = np.random.default_rng(1).permutation(
+        np.repeat(np.arange(table.n_rows), weights.astype(int))
+    )
+    other, _ = distinct_rows(table.take(order))
+    np.testing.assert_array_equal(one.codes, other.codes)
+    np.testing.assert_array_equal(one.weights, other.weights)
+    np.testing.assert_array_equal(one.codes[place], table.codes)
+    assert distinct_rows(one.with_weights(None))[0].weights is None
 
 
 def test_unseen_rows_are_predicted_by_members_that_left_them_out(table):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bayescut.data import Domains
     from bayescut.estimators._answers import Given
 
-__all__ = ["LoadedModel", "blocks", "load_model"]
+__all__ = ["LoadedModel", "as_density", "blocks", "load_model", "read_model"]
 
 # Rows that are worked on at once: enough to keep all threads busy, few enough for a moving bar.
 BLOCK = 50_000
@@ -67,13 +67,28 @@ class LoadedModel:
         return self.domains.names is not None
 
 
-def load_model(source: str) -> LoadedModel:
-    """Load a model file; ``-`` is standard input."""
-    from bayescut.circuit import Circuit
+def read_model(source: str) -> Any:
+    """Read whatever a model file holds; ``-`` is standard input."""
     from bayescut.files import load
 
-    model = load(sys.stdin.buffer if source == PIPE else source)
+    return load(sys.stdin.buffer if source == PIPE else source)
+
+
+def load_model(source: str) -> LoadedModel:
+    """Load a model file that holds a density; ``-`` is standard input."""
+    return as_density(read_model(source), source)
+
+
+def as_density(model: Any, source: str) -> LoadedModel:
+    """Take what a file holds for a density."""
+    from bayescut.circuit import Circuit
+
     circuit = model if isinstance(model, Circuit) else getattr(model, "circuit_", None)
+    if hasattr(model, "members_"):
+        raise CommandError(
+            f"{source!r} holds a {type(model).__name__}, which predicts one column and knows no "
+            "other answers: use bayescut predict."
+        )
     if not isinstance(circuit, Circuit):
         raise CommandError(
             f"{source!r} holds a {type(model).__name__} that has not learned anything yet: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import typer
 
 from bayescut.cli._compiling import compiling
 from bayescut.cli._errors import CommandError
-from bayescut.cli._models import LoadedModel, blocks, load_model
+from bayescut.cli._models import LoadedModel, as_density, blocks, load_model, read_model
 from bayescut.cli._options import (
     Encoding,
     Header,
@@ -21,12 +22,13 @@ from bayescut.cli._options import (
     Quiet,
     Separator,
     Unseen,
+    UnseenChoice,
     one_pipe,
     table_options,
 )
 from bayescut.cli._output import Writer
 from bayescut.cli._queries import Output, TableFile, _read
-from bayescut.cli._tables import PIPE, Table, match_table, pandas, read_table
+from bayescut.cli._tables import PIPE, Table, TableOptions, match_table, pandas, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table
 
 __all__ = ["anomalies", "predict"]
@@ -35,7 +37,15 @@ __all__ = ["anomalies", "predict"]
 def predict(
     model_file: ModelFile,
     table: TableFile,
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="The column to predict. A classifier or regressor knows its own: there it is the "
+            "title of the answers, and such a column of the table is not looked at.",
+        ),
+    ] = None,
     output: Output = PIPE,
     proba: Annotated[
         bool, typer.Option("--proba", help="Write the probability of every label, too.")
@@ -55,18 +65,15 @@ def predict(
     """Predict a column of a table from all others; it need not be there.
 
     Writes one line for each row: the most probable label with its probability, or the median of a
-    number. Missing cells are summed over exactly.
+    number. Missing cells are summed over exactly. The model is a density, a CutsetClassifier or a
+    CutsetRegressor.
     """
     from bayescut.estimators._density import posterior
     from bayescut.estimators._predict import predicted
+    from bayescut.estimators._target import TargetEstimator
 
     one_pipe(model=model_file, table=table)
-    model = load_model(model_file)
-    column = model.domains.index(int(target) if model.domains.names is None else target)
-    domain = model.domains[column]
-    wanted = _probabilities(quantiles)
-    if wanted and domain.grid is None:
-        raise CommandError(f"{target!r} holds labels, which have no quantiles: use --proba.")
+    read = read_model(model_file)
     options = table_options(
         separator,
         header,
@@ -76,6 +83,30 @@ def predict(
         encoding=encoding,
         quiet=quiet,
     )
+    if isinstance(read, TargetEstimator):
+        _predict_own(
+            read,
+            table,
+            options,
+            target=target,
+            output=output,
+            proba=proba,
+            quantiles=_probabilities(quantiles),
+            unseen=unseen,
+            quiet=quiet,
+        )
+        return
+    model = as_density(read, model_file)
+    if target is None:
+        raise CommandError(
+            f"{model_file!r} holds a density, which can predict any column: say which with "
+            "--target."
+        )
+    column = model.domains.index(int(target) if model.domains.names is None else target)
+    domain = model.domains[column]
+    wanted = _probabilities(quantiles)
+    if wanted and domain.grid is None:
+        raise CommandError(f"{target!r} holds labels, which have no quantiles: use --proba.")
     found = read_table(table, options, model.domains)
     frame = found.used
     if domain.name is not None and domain.name not in set(map(str, frame.columns)):
@@ -99,6 +130,54 @@ def predict(
             elif wanted:
                 for q, values in zip(wanted, domain.grid.quantile(chances, wanted).T, strict=True):
                     answer[f"q{q:g}"] = values
+            writer.write(pandas().DataFrame(answer))
+            update(block.stop - block.start)
+
+
+def _predict_own(
+    model: Any,
+    table: str,
+    options: TableOptions,
+    *,
+    target: str | None,
+    output: str,
+    proba: bool,
+    quantiles: list[float],
+    unseen: UnseenChoice | None,
+    quiet: bool,
+) -> None:
+    """Predict what a classifier or regressor was learned for."""
+    classes = getattr(model, "classes_", None)
+    if quantiles and classes is not None:
+        raise CommandError("A classifier predicts labels, which have no quantiles: use --proba.")
+    if unseen is not None:
+        model.set_params(unseen=unseen.value)
+    found = read_table(table, options, model.domains_)
+    frame = found.used
+    if target is not None and target in set(map(str, frame.columns)):
+        frame = frame.drop(columns=[c for c in frame.columns if str(c) == target])
+    frame = match_table(frame, model.domains_, found.title)
+    if model.domains_.names is None:
+        frame = frame.to_numpy()
+    name = "prediction" if target is None else target
+    with (
+        Writer(output, True, found.dialect) as writer,
+        bar("predicting", len(frame)) as update,
+        compiling(quiet=quiet),
+    ):
+        for block in blocks(len(frame)):
+            answer: dict[str, Any] = {}
+            if classes is None:
+                cells = model.predict_cells(frame[block])
+                answer[name] = model.quantile_of(cells, 0.5)
+                for q in quantiles:
+                    answer[f"q{q:g}"] = model.quantile_of(cells, q)
+            else:
+                chances = model.predict_proba(frame[block])
+                answer[name] = classes[chances.argmax(axis=1)]
+                answer["probability"] = chances.max(axis=1)
+                if proba:
+                    answer |= {f"P({c})": p for c, p in zip(classes, chances.T, strict=True)}
             writer.write(pandas().DataFrame(answer))
             update(block.stop - block.start)
 
@@ -134,6 +213,7 @@ def anomalies(
     gaps, in standard deviations. A cell's surprisal is -ln p(cell | the rest of the row) above what
     is to be expected there.
     """
+    from bayescut.estimators._density import posterior
     from bayescut.estimators._outliers import standard_scores
     from bayescut.estimators._predict import cell_surprisal
 
@@ -155,8 +235,14 @@ def anomalies(
     with compiling(quiet=quiet):
         scores = standard_scores(model.circuit, codes, values, seed=0)
         order = np.argsort(scores, kind="stable")[:n]
+        # A detector knows more of single cells than its circuit.
+        ask = getattr(model.model, "_cell_posterior", partial(posterior, model.circuit))
         surprise = cell_surprisal(
-            model.circuit, codes[order], None if values is None else values[order], True
+            model.circuit.domains,
+            codes[order],
+            None if values is None else values[order],
+            True,
+            ask,
         )
     listed = []
     for row, line in zip(order.tolist(), surprise, strict=True):

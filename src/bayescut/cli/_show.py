@@ -50,6 +50,13 @@ def show(
             metavar="FILE",
         ),
     ] = None,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            help="With --depends: columns to hold fixed, and conditions, e.g. 'age, smoker=yes'.",
+            metavar="COLUMN|CONDITION,...",
+        ),
+    ] = None,
     theme: Annotated[Theme, typer.Option(help="For white or for dark paper.")] = Theme.light,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -61,8 +68,10 @@ def show(
     if draw is not None:
         _draw(model, draw, lines, theme.value)
     if depends is not None:
-        show_dependence(model, depends, lines, as_json=as_json)
+        show_dependence(model, depends, lines, given, as_json=as_json)
         return
+    if given is not None:
+        raise CommandError("--given goes with --depends: add --depends FILE, or --depends -.")
     if as_json:
         emit_json(_facts(model))
         return

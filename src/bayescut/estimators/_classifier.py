@@ -20,8 +20,11 @@ from bayescut.estimators._validation import check_width
 from bayescut.exceptions import DataError
 from bayescut.learn.conditional import ConditionalLearner, Recipe
 
-_DEPTHS = (3, 2)
-_KINDS = ("class", "joint")
+_RECIPES = (
+    *(Recipe(kind, depth) for depth in (3, 2) for kind in ("class", "joint")),
+    Recipe("tree", 1),
+    Recipe("tree", 5),
+)
 
 
 class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
@@ -29,7 +32,8 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
 
     Members are cutset networks on grids of their own: numbers are cut at random quantiles, a member
     at other places than the next. Some have one network of the features for each class, some one
-    network of features and class together. The probability of a class is
+    network of features and class together, and some are trees whose cuts are chosen for the class,
+    as deterministic circuits. The probability of a class is
 
     .. math:: p(c \mid x) = \sum_r w_r \frac{1}{M_r} \sum_{k=1}^{M_r} p_{rk}(c \mid x)
 
@@ -40,7 +44,7 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_members : int, default=32
-        Networks, or sets of one network for each class.
+        Networks, sets of one network for each class, or sets of 16 trees.
     time_budget : float or None, default=None
         Seconds after which no further member is begun; every recipe makes one at least.
     width : int, default=6
@@ -63,7 +67,8 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     classes_ : ndarray
         The classes, sorted.
     recipe_weights_ : dict
-        Weight of each recipe: ``class`` or ``joint`` and the halvings of the numbers' grids.
+        Weight of each recipe: ``class`` or ``joint`` and the halvings of the numbers' grids,
+        ``tree`` and the least rows of a leaf.
     n_members_ : dict
         Members of each recipe.
     oob_score_ : float
@@ -92,27 +97,6 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
 
     classes_: NDArray[Any]
 
-    def __init__(
-        self,
-        n_members: int = 32,
-        *,
-        time_budget: float | None = None,
-        width: int = 6,
-        columns: Any = None,
-        unseen: str = "missing",
-        random_state: Any = 0,
-        n_jobs: int | None = -1,
-        verbose: int = 0,
-    ) -> None:
-        self.n_members = n_members
-        self.time_budget = time_budget
-        self.width = width
-        self.columns = columns
-        self.unseen = unseen
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CutsetClassifier:
         """Learn from features and classes.
 
@@ -135,7 +119,7 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         if len(classes) > MAX_STATES:
             raise DataError(f"There are {len(classes)} classes, more than {MAX_STATES}.")
         learner = ConditionalLearner(
-            tuple(Recipe(kind, depth) for depth in _DEPTHS for kind in _KINDS),
+            _RECIPES,
             width=check_width("width", self.width),
             n_jobs=count_jobs(self.n_jobs),
         )
@@ -179,8 +163,8 @@ class CutsetClassifier(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _n_target(self) -> int:
-        return len(self.classes_)
+    def _target_domain(self) -> Domain:
+        return Domain(None, len(self.classes_))
 
     def _get_state(self) -> dict[str, Any]:
         state = super()._get_state()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,13 @@ from bayescut.data import Domains, encode_table, learn_domains
 from bayescut.data.table import Table
 from bayescut.data.tables import as_table
 from bayescut.estimators._validation import check_size, check_weights
-from bayescut.learn.conditional import ConditionalLearner, Recipe
+from bayescut.learn.conditional import ConditionalLearner, Recipe, content_folds, distinct_rows
+from bayescut.learn.percell import CellPredictor, learn_cells
 
 # Halvings of the numbers' grids; unseen rows weigh them.
 _DEPTHS = (4, 3, 2)
+# Share of a time budget that networks may take where trees follow.
+_NETWORKS = 0.6
 
 
 def fit_density(
@@ -34,7 +39,8 @@ def fit_density(
     width: int,
     seed: int,
     n_jobs: int,
-) -> tuple[Circuit, Domains]:
+    trees: bool = False,
+) -> tuple[Circuit, Domains, Callable[..., CellPredictor] | None]:
     """Learn a circuit over the states and cells of a table that may have gaps.
 
     Parameters
@@ -48,15 +54,20 @@ def fit_density(
         Who asks, for errors.
     columns, sample_weight, n_members, time_budget, width, seed, n_jobs
         Settings of the mixture; a density estimator of the user's has its own.
+    trees : bool
+        Whether time is to be left for trees.
 
     Returns
     -------
     Circuit, Domains
+    cells : callable or None
+        Learns trees for every column beside the mixture, see `bayescut.learn.percell.learn_cells`;
+        None if the density is the user's.
     """
     if estimator is not None:
         model = clone(estimator)
         model = model.fit(X) if sample_weight is None else model.fit(X, sample_weight=sample_weight)
-        return model.circuit_, model.domains_
+        return model.circuit_, model.domains_, None
     started = time.monotonic()
     X = as_table(X)
     X, weights, _ = without_weightless(X, check_weights(sample_weight, X.shape[0]))
@@ -71,9 +82,27 @@ def fit_density(
     )
     nameless = Domains(replace(domain, name=None) for domain in domains)
     deadline = np.inf if time_budget is None else started + time_budget
-    pool = learner.learn(Table(codes, nameless, weights), n_members, seed, deadline)
-    mixture = pool.circuit(pool.recipe_weights(weights))
-    return Circuit(domains=domains, **mixture.arrays()), domains
+    table, _ = distinct_rows(Table(codes, nameless, weights))
+    until = deadline
+    if trees and time_budget is not None:
+        until = started + _NETWORKS * time_budget
+    pool = learner.learn(table, n_members, seed, until)
+    shares = pool.recipe_weights(table.weights)
+    mixture = pool.circuit(shares)
+    circuit = Circuit(domains=domains, **mixture.arrays())
+    folds = content_folds(table, learner.n_folds)
+    cells = partial(
+        learn_cells,
+        table,
+        pool,
+        shares,
+        circuit,
+        folds,
+        seed=seed,
+        deadline=deadline,
+        n_jobs=n_jobs,
+    )
+    return circuit, domains, cells
 
 
 def without_weightless(

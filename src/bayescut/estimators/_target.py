@@ -8,31 +8,31 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bayescut._interrupts import late_interrupts
 from bayescut._jobs import count_jobs
 from bayescut._progress import progress
-from bayescut._typing import CodeArray, FloatArray
+from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domain, Domains, column_names, encode_table, learn_domains
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.data.table import Table
 from bayescut.data.tables import as_table
 from bayescut.estimators._density import without_weightless
-from bayescut.estimators._validation import (
-    check_choice,
-    check_count,
-    check_number,
-    check_size,
-    check_weights,
-    check_width,
-    draw_seed,
-)
+from bayescut.estimators._reading import TableReader, encode_rows
+from bayescut.estimators._validation import check_size, check_weights, draw_seed
 from bayescut.exceptions import DataError
-from bayescut.learn.conditional import ConditionalLearner, Member
+from bayescut.learn.conditional import (
+    ConditionalLearner,
+    Member,
+    NormalMember,
+    TreeMember,
+    distinct_rows,
+)
+from bayescut.learn.normal import NormalScores
 from bayescut.learn.pool import Pool
+from bayescut.learn.targeted import TargetForest
 
 # Recipes of less weight are left out of predictions.
 _LEAST_WEIGHT = 0.01
@@ -40,35 +40,41 @@ _LEAST_WEIGHT = 0.01
 _BLOCK = 8192
 
 
-class TargetEstimator(BaseEstimator):  # type: ignore[misc]
+AnyMember = Member | TreeMember | NormalMember
+
+
+class TargetEstimator(TableReader):
     """Predicts one column of labels or numbers, given as ``y``, from the others."""
 
-    n_members: int
-    time_budget: float | None
-    width: int
-    columns: Any
-    unseen: str
-    random_state: Any
-    n_jobs: int | None
     verbose: int
 
-    domains_: Domains
-    n_features_in_: int
-    members_: list[tuple[float, Member]]
+    members_: list[tuple[float, AnyMember]]
     recipe_weights_: dict[str, float]
     n_members_: dict[str, int]
     oob_score_: float
 
-    # ---------------------------------------------------------------- learning
+    def __init__(
+        self,
+        n_members: int = 32,
+        *,
+        time_budget: float | None = None,
+        width: int = 6,
+        columns: Any = None,
+        unseen: str = "missing",
+        random_state: Any = 0,
+        n_jobs: int | None = -1,
+        verbose: int = 0,
+    ) -> None:
+        self.n_members = n_members
+        self.time_budget = time_budget
+        self.width = width
+        self.columns = columns
+        self.unseen = unseen
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def _check_settings(self) -> None:
-        """Raise an error if a setting cannot be used."""
-        count_jobs(self.n_jobs)
-        check_choice("unseen", self.unseen, ("error", "missing"))
-        check_count("n_members", self.n_members)
-        check_width("width", self.width)
-        if self.time_budget is not None:
-            check_number("time_budget", self.time_budget, strict=True)
+    # ---------------------------------------------------------------- learning
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, FloatArray | None]:
         """Check that rows, targets and weights go together; leave out rows of weight zero."""
@@ -88,14 +94,18 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
         domain: Domain,
         weights: FloatArray | None,
         learner: ConditionalLearner,
-    ) -> tuple[Table, Pool]:
-        """Learn members for a target that is encoded already; return what they were made from."""
+    ) -> tuple[Table, IntArray, Pool]:
+        """Learn members for a target that is encoded already.
+
+        Returns what they were made from: distinct rows, which of them each row is, and the pool.
+        """
         started = time.monotonic()
         domains = learn_domains(X, numbers=True, columns=self.columns, sample_weight=weights)
         codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=type(self).__name__)
         check_size(domains)
         whole = Domains([*(replace(d, name=None) for d in domains), replace(domain, name=None)])
-        table = Table(_join(codes, target, code_dtype(whole)), whole, weights)
+        table, place = distinct_rows(Table(_join(codes, target, code_dtype(whole)), whole, weights))
+        weights = table.weights
         deadline = np.inf if self.time_budget is None else started + self.time_budget
         with (
             progress(type(self).__name__, self.n_members, self.verbose) as advance,
@@ -117,33 +127,17 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
             for member in members[name].circuits
         ]
         self.domains_ = domains
-        self.n_features_in_ = len(domains)
-        names = column_names(X)
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return table, pool
+        self._set_names(column_names(X))
+        return table, place, pool
 
     # ---------------------------------------------------------------- answers
 
-    def _encode(self, X: Any) -> CodeArray:
-        check_is_fitted(self, "members_")
-        unseen: Any = self.unseen
-        codes, _ = encode_table(
-            X,
-            self.domains_,
-            allow_missing=True,
-            unseen=unseen,
-            estimator_name=type(self).__name__,
-        )
-        return codes
-
     def _target_proba(self, X: Any) -> FloatArray:
         """Probabilities of the target's states for each row."""
-        codes = self._encode(X)
+        check_is_fitted(self, "members_")
+        codes, _ = encode_rows(self, X)
         jobs = count_jobs(self.n_jobs)
-        out: FloatArray = np.zeros((len(codes), len(self.members_[0][1].target_view)))
+        out: FloatArray = np.zeros((len(codes), self._n_target()))
         for begin in range(0, len(codes), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
             for weight, member in self.members_:
@@ -155,29 +149,16 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = False
         return tags
 
     def _get_state(self) -> dict[str, Any]:
         if not hasattr(self, "members_"):
             return {}
-        names = getattr(self, "feature_names_in_", None)
         return {
             "domains": self.domains_,
-            "feature_names": None if names is None else [str(name) for name in names],
+            "feature_names": self._names(),
             "members": [
-                {
-                    "weight": float(weight),
-                    "views": list(member.views),
-                    "target_view": member.target_view,
-                    "log_share": member.log_share,
-                    "circuits": list(member.circuits),
-                    "log_prior": member.log_prior,
-                }
-                for weight, member in self.members_
+                {"weight": float(weight), **_written(member)} for weight, member in self.members_
             ],
             "recipe_weights": dict(self.recipe_weights_),
             "n_members": dict(self.n_members_),
@@ -190,12 +171,7 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.domains_, Domains):
             raise ValueError("domains are not the domains of columns")
         self._check_settings()
-        self.n_features_in_ = len(self.domains_)
-        names = state.pop("feature_names")
-        if names is not None:
-            if type(names) is not list or names != self.domains_.names:
-                raise ValueError("the feature names are not those of the columns")
-            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self._read_names(state.pop("feature_names"))
         self.members_ = [self._read_member(entry) for entry in state.pop("members")]
         if not self.members_:
             raise ValueError("there is no member")
@@ -205,8 +181,26 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
         if state:
             raise ValueError(f"there is an attribute too many: {min(state)}")
 
-    def _read_member(self, entry: dict[str, Any]) -> tuple[float, Member]:
+    def _read_member(self, entry: dict[str, Any]) -> tuple[float, AnyMember]:
         """Check what a file says about a member: an index out of range would read elsewhere."""
+        weight = float(entry["weight"])
+        if not (math.isfinite(weight) and 0 <= weight <= 1 + 1e-9):
+            raise ValueError("the weight of a member is no share")
+        if "forest" in entry:
+            forest = TargetForest.from_state(entry["forest"])
+            sizes = [*self.domains_.n_states.tolist(), self._n_target()]
+            if forest.sizes.tolist() != sizes or forest.target != len(self.domains_):
+                raise ValueError("the trees of a member do not fit its columns")
+            return weight, TreeMember(forest)
+        if "covariance" in entry:
+            nameless = (replace(domain, name=None) for domain in self.domains_)
+            whole = Domains([*nameless, self._target_domain()])
+            columns = np.asarray(entry["columns"], dtype=np.int64)
+            covariance = np.asarray(entry["covariance"], dtype=np.float64)
+            normal = NormalScores(whole, columns, covariance)
+            if not normal.knows(len(self.domains_)):
+                raise ValueError("the normal scores of a member leave out its target")
+            return weight, NormalMember(normal)
         views = tuple(np.asarray(view, dtype=np.uint16) for view in entry["views"])
         target = np.asarray(entry["target_view"], dtype=np.uint16)
         share = np.asarray(entry["log_share"], dtype=np.float64)
@@ -237,14 +231,29 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
                 for (view, n), size in zip(wanted, sizes, strict=True)
             ):
                 raise ValueError("the circuit of a member does not fit its views")
-        weight = float(entry["weight"])
-        if not (math.isfinite(weight) and 0 <= weight <= 1 + 1e-9):
-            raise ValueError("the weight of a member is no share")
         return weight, Member(views, target, share, circuits, prior)
 
-    def _n_target(self) -> int:
-        """Number of the target's states."""
+    def _target_domain(self) -> Domain:
+        """States or cells of the target."""
         raise NotImplementedError
+
+    def _n_target(self) -> int:
+        return self._target_domain().n_states
+
+
+def _written(member: AnyMember) -> dict[str, Any]:
+    """What a file holds of a member."""
+    if isinstance(member, NormalMember):
+        return {"columns": member.normal.columns, "covariance": member.normal.covariance}
+    if isinstance(member, TreeMember):
+        return {"forest": member.forest.state()}
+    return {
+        "views": list(member.views),
+        "target_view": member.target_view,
+        "log_share": member.log_share,
+        "circuits": list(member.circuits),
+        "log_prior": member.log_prior,
+    }
 
 
 def _join(codes: CodeArray, target: CodeArray, dtype: Any) -> CodeArray:

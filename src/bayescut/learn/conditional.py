@@ -13,7 +13,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,17 +24,36 @@ from bayescut.circuit.refine import refine
 from bayescut.data.cells import halvings
 from bayescut.data.domains import Domains, code_dtype, missing_code
 from bayescut.data.table import Table
+from bayescut.exceptions import DataError
 from bayescut.learn.freeze import freeze_cutset
+from bayescut.learn.gaps import Completions, fill_empty
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.normal import NormalScores, learn_normal
 from bayescut.learn.pool import Pool
+from bayescut.learn.resolution import coarsen
 from bayescut.learn.rules import TopGain
+from bayescut.learn.targeted import ForestLearner, TargetForest, table_cells
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
-__all__ = ["ConditionalLearner", "Member", "Recipe"]
+__all__ = [
+    "ConditionalLearner",
+    "Member",
+    "NormalMember",
+    "Recipe",
+    "TreeMember",
+    "distinct_rows",
+]
 
-# Sweeps in which the gaps of a member's rows are drawn from a network learned from the last draws.
-_SWEEPS = 2
+# Sweeps in which gaps are drawn from a model learned from the last draws, and the share of a
+# budget that they may take.
+_SWEEPS = 8
+_GAP_TIME = 0.25
+# Halvings of a number's grid in the models from which gaps are drawn.
+_GAP_DEPTH = 3
+# Trees of a member, and numbers in their tables: of more rows fewer trees, 8 MB for a member.
+_N_TREES = 16
+_MOST_CELLS = 2e6
 # A recipe that looks useless is tried again now and then: its first members may have been poor.
 _LEAST_SHARE = 0.02
 # No probability of a state of the target is less; it would take a single row to ruin a mean.
@@ -47,11 +66,12 @@ class Recipe:
 
     Parameters
     ----------
-    kind : {"class", "joint", "density"}
+    kind : {"class", "joint", "density", "tree", "normal"}
         A network for each state of the target, or one of all columns: to predict the target, or
-        the whole row.
+        the whole row. Or trees whose cuts are chosen for the target; or, of a number, a Gaussian of
+        normal scores.
     depth : int
-        Halvings of the features' grids: at most 2^depth states.
+        Halvings of the features' grids: at most 2^depth states. Of trees, rows of a leaf at least.
     """
 
     kind: str
@@ -128,6 +148,43 @@ class Member:
         return np.take_along_axis(found, codes[:, -1:].astype(np.int64), axis=1)[:, 0]
 
 
+@dataclass(frozen=True)
+class TreeMember:
+    """Trees that predict the last column of a table from the others."""
+
+    forest: TargetForest
+
+    def log_proba(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
+        """Log-probabilities of the target's states given features, shape (n, T)."""
+        rows = np.hstack([codes, np.zeros((len(codes), 1), dtype=codes.dtype)])
+        with np.errstate(divide="ignore"):
+            found = np.log(self.forest.proba(rows, n_jobs))
+        return np.asarray(np.maximum(found, _LEAST_LOG))
+
+    def log_likelihood(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
+        """Log-probability of the last column of complete targets given the others."""
+        found = self.log_proba(codes[:, :-1], n_jobs)
+        return np.take_along_axis(found, codes[:, -1:].astype(np.int64), axis=1)[:, 0]
+
+
+@dataclass(frozen=True)
+class NormalMember:
+    """Normal scores that predict the last column of a table, a number, from the other numbers."""
+
+    normal: NormalScores
+
+    def log_proba(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
+        """Log-probabilities of the target's cells given features, shape (n, T)."""
+        target = codes.shape[1]
+        rows = np.hstack([codes, np.zeros((len(codes), 1), dtype=codes.dtype)])
+        return np.asarray(np.log(self.normal.proba(rows, [target])[target]))
+
+    def log_likelihood(self, codes: CodeArray, n_jobs: int = 1) -> FloatArray:
+        """Log-probability of the last column of complete targets given the others."""
+        found = self.log_proba(codes[:, :-1])
+        return np.take_along_axis(found, codes[:, -1:].astype(np.int64), axis=1)[:, 0]
+
+
 def _see(codes: CodeArray, views: tuple[IntArray, ...], domains: Domains) -> CodeArray:
     """Translate columns of a table into the states of a member."""
     dtype = code_dtype(domains)
@@ -193,6 +250,9 @@ class ConditionalLearner:
         names = [recipe.name for recipe in self._told_apart(table)]
         pool = Pool.empty(table.n_rows, names)
         folds = content_folds(table, self.n_folds)
+        drawn = None
+        if table.has_gaps:
+            drawn = _Drawn(fill_empty(table), seed, self.n_jobs, deadline)
         made = 0
         while made < max(n_members, len(names)):
             if made >= len(names) and time.monotonic() >= deadline:
@@ -211,9 +271,13 @@ class ConditionalLearner:
                 out = folds == turn % self.n_folds
                 if out.all():  # a table of one row, or of equal rows, is learned from as it is
                     out = np.zeros(table.n_rows, dtype=bool)
-                made: Any = self.member(table, recipe, np.flatnonzero(~out), rng)
+                number = len(names) * turn + names.index(recipe.name)
+                whole = table if drawn is None else drawn.single(number)
+                made: Any = self.member(whole, recipe, np.flatnonzero(~out), rng)
                 if recipe.kind == "density":
                     made = made.refined(table.domains)
+                elif recipe.kind == "tree":
+                    made = TreeMember(made.forest.spread(table, np.flatnonzero(out)))
                 return recipe, made, np.flatnonzero(out)
 
             with ThreadPoolExecutor(self.n_jobs) as executor:
@@ -250,12 +314,19 @@ class ConditionalLearner:
         return rows, found[rows] / total[rows, None]
 
     def _told_apart(self, table: Table) -> list[Recipe]:
-        """Return the recipes that make different members: without numbers, one of each kind."""
-        numbers = any(domain.grid is not None for domain in table.domains[: table.n_columns - 1])
-        if numbers or any(recipe.kind == "density" for recipe in self.recipes):
-            return list(self.recipes)
-        kinds = {recipe.kind: recipe for recipe in reversed(self.recipes)}
-        return [recipe for recipe in self.recipes if kinds[recipe.kind] is recipe]
+        """Return the recipes that make different members: without numbers, depths are all one."""
+        told = [d.grid is not None and d.n_states > 1 for d in table.domains]
+        recipes = [
+            recipe
+            for recipe in self.recipes
+            if recipe.kind != "normal" or (told[-1] and any(told[:-1]))
+        ]
+        if any(told[:-1]) or any(recipe.kind == "density" for recipe in recipes):
+            return recipes
+        kinds = {recipe.kind: recipe for recipe in reversed(recipes)}
+        return [
+            recipe for recipe in recipes if recipe.kind == "tree" or kinds[recipe.kind] is recipe
+        ]
 
     def _of(self, pool: Pool) -> list[Recipe]:
         return [recipe for recipe in self.recipes if recipe.name in pool.recipes]
@@ -274,9 +345,18 @@ class ConditionalLearner:
 
     def member(
         self, table: Table, recipe: Recipe, rows: IntArray, rng: np.random.Generator
-    ) -> Member:
-        """Learn a member from some rows."""
+    ) -> Member | TreeMember | NormalMember:
+        """Learn a member from some rows of a complete table."""
         target = table.n_columns - 1
+        if recipe.kind == "normal":
+            normal = learn_normal(table, rows)
+            if normal is None or not normal.knows(target):
+                raise DataError("Normal scores need a target that is a number, and another one.")
+            return NormalMember(normal)
+        if recipe.kind == "tree":
+            room = _MOST_CELLS / table_cells(len(rows), target, table.sizes)
+            forests = ForestLearner(int(np.clip(room, 1, _N_TREES)), recipe.depth)
+            return TreeMember(forests.learn(table.take(rows), target, rng))
         views = tuple(self._view(table, j, recipe.depth, rng) for j in range(target))
         depth = recipe.depth if recipe.kind == "density" else self.target_depth
         target_view = self._view(table, target, depth, rng)
@@ -284,8 +364,6 @@ class ConditionalLearner:
         domains = Domains.of_sizes(sizes)
         codes = _see(table.codes[rows], (*views, target_view), domains)
         weights = None if table.weights is None else table.weights[rows]
-        if (codes == missing_code(codes.dtype)).any():
-            codes = self._draw_gaps(codes, domains, weights, rng)
         share = _log_share(table.domains, target, target_view)
         if recipe.kind != "class":
             circuit = self._network(Table(codes, domains, weights))
@@ -309,42 +387,55 @@ class ConditionalLearner:
             return np.arange(n_states, dtype=np.uint16)
         return grid.view(depth, halvings(grid.mass, rng)).astype(np.uint16)
 
-    def _network(
-        self, table: Table, rows: IntArray | None = None, width: int | None = None
-    ) -> Circuit:
+    def _network(self, table: Table, rows: IntArray | None = None) -> Circuit:
         learner = NetworkLearner(
             BayesDirichlet(self.ess, divide=False),
             StructurePrior(),
-            self.width if width is None else width,
+            self.width,
             TopGain(10),
             products=True,
         )
         return freeze_cutset(learner.learn(table, rows), table.domains)
 
-    def _draw_gaps(
-        self,
-        codes: CodeArray,
-        domains: Domains,
-        weights: FloatArray | None,
-        rng: np.random.Generator,
-    ) -> CodeArray:
-        """Fill gaps by draws: first from rows of the same target, then from networks."""
-        gaps = codes == missing_code(codes.dtype)
-        filled = codes.copy()
-        for j in np.flatnonzero(gaps.any(axis=0)):
-            for label in np.unique(codes[gaps[:, j], -1]):
-                wanted = gaps[:, j] & (codes[:, -1] == label)
-                donors = codes[~gaps[:, j] & (codes[:, -1] == label), j]
-                if not len(donors):
-                    donors = codes[~gaps[:, j], j]
-                if not len(donors):
-                    donors = np.zeros(1, dtype=codes.dtype)
-                filled[wanted, j] = rng.choice(donors, int(wanted.sum()))
-        rows = np.flatnonzero(gaps.any(axis=1))
-        for _ in range(_SWEEPS):
-            circuit = self._network(Table(filled, domains, weights), width=2)
-            filled[rows] = circuit.sample_conditional(codes[rows], rng)
-        return filled
+
+class _Drawn:
+    """Completions of a table whose numbers have fine cells.
+
+    Coarse states are drawn from models of coarse states (`bayescut.learn.gaps.Completions`), and
+    cells within them by the density of their column.
+    """
+
+    def __init__(self, table: Table, seed: int, n_jobs: int, deadline: float) -> None:
+        self.table, self.seed = table, seed
+        now = time.monotonic()
+        self.coarse = Completions(
+            coarsen(table, _GAP_DEPTH),
+            seed,
+            n_jobs=n_jobs,
+            n_sweeps=_SWEEPS,
+            deadline=now + _GAP_TIME * (deadline - now),
+        )
+
+    def single(self, number: int) -> Table:
+        """Return the table with its missing cells drawn, a draw of its own for each number."""
+        table, drawn = self.table, self.coarse.single(number).codes
+        codes, gaps = table.codes.copy(), ~table.observed
+        rng = np.random.default_rng([self.seed, 13, number])
+        for j in np.flatnonzero(gaps.any(axis=0)).tolist():
+            grid, wanted = table.domains[j].grid, gaps[:, j]
+            if grid is None:
+                codes[wanted, j] = drawn[wanted, j]
+                continue
+            view = grid.view(_GAP_DEPTH).astype(np.int64)
+            below = np.append(0.0, np.cumsum(grid.mass))
+            first = np.searchsorted(view, np.arange(view[-1] + 2))
+            low, high = below[first[drawn[wanted, j]]], below[first[drawn[wanted, j] + 1]]
+            place = low + (high - low) * rng.random(int(wanted.sum()))
+            cell = np.searchsorted(below, place, side="right") - 1
+            codes[wanted, j] = np.clip(
+                cell, first[drawn[wanted, j]], first[drawn[wanted, j] + 1] - 1
+            )
+        return replace(table, codes=codes)
 
 
 def _log_share(domains: Domains, column: int, view: IntArray) -> FloatArray:
@@ -354,6 +445,27 @@ def _log_share(domains: Domains, column: int, view: IntArray) -> FloatArray:
         return np.zeros(len(view))
     total = np.bincount(view, grid.mass)
     return np.asarray(np.log(grid.mass) - np.log(total[view]))
+
+
+def distinct_rows(table: Table) -> tuple[Table, IntArray]:
+    """Collect equal rows, in an order that depends on what is in them alone.
+
+    A model is then the same bit by bit whether a row weighs 2 or is given twice, and wherever it
+    stands: neither the order of rows nor a near tie that rounding settles can tell.
+
+    Returns
+    -------
+    table : Table
+        Distinct rows with the sums of their weights.
+    place : int array of shape (n,)
+        Which of them each row is.
+    """
+    codes = np.ascontiguousarray(table.codes)
+    keys = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    weights = np.bincount(place.ravel(), table.weights, minlength=len(first)).astype(np.float64)
+    kept = None if bool(np.all(weights == 1.0)) else weights
+    return Table(np.ascontiguousarray(codes[first]), table.domains, kept), place.ravel()
 
 
 def content_folds(table: Table, n_folds: int) -> IntArray:
