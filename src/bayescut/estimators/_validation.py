@@ -17,8 +17,8 @@ from bayescut.exceptions import DataError, IdentifierWarning
 #: Most parents of a column: tables of 2^17 cells.
 MAX_WIDTH = 16
 # Learning holds the counts of pairs of states of a node, of the branches it tries and of the best
-# of them, and of nodes that wait: eight times four bytes for a pair at the peak.
-_PAIR_BYTES = 32
+# of them, and of nodes that wait: 46 to 55 bytes for a pair at the peak, on two threads.
+_PAIR_BYTES = 48
 _MOST_BYTES = 2**32
 # A column of more states than this with fewer rows for each than that teaches nothing but itself:
 # names, numbers of customers, amounts of money taken for labels.
