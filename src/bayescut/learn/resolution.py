@@ -7,6 +7,7 @@ log marginal likelihoods can be compared. Here they are those of the best forest
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from bayescut.data.grid import Grid
 from bayescut.data.table import Table
 from bayescut.learn.gaps import AvailableForest, available_pairs, some_rows
 
-__all__ = ["MOST_CELLS", "choose_resolution", "coarsen"]
+__all__ = ["MOST_CELLS", "best_depth", "choose_resolution", "coarsen"]
 
 # Validation of CutsetNetwork with 4, 8, 16 and 32 cells for all columns, and with those chosen:
 # abalone 7.20, 8.93, 10.10, 10.23 and 10.15; wine -3.77, -4.17, -4.86, -6.28 and -4.17; german
@@ -41,9 +42,15 @@ def choose_resolution(table: Table) -> Table:
     Table
         The same if no column holds numbers.
     """
+    depth = best_depth(table)
+    return table if depth is None else coarsen(table, depth)
+
+
+def best_depth(table: Table) -> int | None:
+    """Return the number of halvings that is worth while, None if no column holds numbers."""
     grids = {j: domain.grid for j, domain in enumerate(table.domains) if domain.grid is not None}
     if not grids or table.values is None:
-        return table
+        return None
     rows = some_rows(table)
     weights = table.all_weights[rows]
     fine = available_pairs(table)
@@ -60,7 +67,7 @@ def choose_resolution(table: Table) -> Table:
                 score += float(weights @ domain.grid.log_inside(table.values[rows, j]))
         if score > best_score:
             best, best_score = depth, score
-    return coarsen(table, best)
+    return best
 
 
 def _first_states(domains: Domains, depth: int) -> IntArray:
@@ -75,16 +82,36 @@ def _first_states(domains: Domains, depth: int) -> IntArray:
     return np.concatenate(first)
 
 
-def coarsen(table: Table, depth: int) -> Table:
-    """Return the table with cells of a number of halvings."""
+def coarsen(table: Table, depth: int, levels: Sequence[IntArray | None] | None = None) -> Table:
+    """Return the table with cells of a number of halvings.
+
+    Parameters
+    ----------
+    table : Table
+        With numbers in fine cells; cells may be missing.
+    depth : int
+        Number of halvings.
+    levels : sequence of int arrays, optional
+        For each column, other halvings than its grid's own; see :func:`bayescut.data.halvings`.
+    """
+    domains = table.domains
+    if levels is not None:
+        domains = Domains(
+            domain if domain.grid is None else replace(domain, grid=_halved(domain.grid, own))
+            for domain, own in zip(domains, levels, strict=True)
+        )
     codes = table.codes.copy()
     mark = missing_code(codes.dtype)
-    for j, domain in enumerate(table.domains):
+    for j, domain in enumerate(domains):
         if domain.grid is not None:
             missing = codes[:, j] == mark
             state = domain.grid.view(depth)[np.where(missing, 0, codes[:, j])]
             codes[:, j] = np.where(missing, mark, state)
-    return replace(table, codes=codes, domains=_coarser_domains(table.domains, depth))
+    return replace(table, codes=codes, domains=_coarser_domains(domains, depth))
+
+
+def _halved(grid: Grid, levels: IntArray | None) -> Grid:
+    return grid if levels is None else replace(grid, levels=levels)
 
 
 def _coarser_domains(domains: Domains, depth: int) -> Domains:
