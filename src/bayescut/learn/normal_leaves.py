@@ -47,8 +47,9 @@ def smooth_columns(table: Table) -> IntArray:
     for j, domain in enumerate(table.domains):
         if domain.grid is None or table.values is None:
             continue
-        seen = table.values[~np.isnan(table.values[:, j]), j]
-        _, counts = np.unique(seen, return_counts=True)
+        rows = np.flatnonzero(~np.isnan(table.values[:, j]) & (table.all_weights > 0))
+        _, place = np.unique(table.values[rows, j], return_inverse=True)
+        counts = np.bincount(place.ravel(), table.all_weights[rows])
         if len(counts) >= _LEAST_VALUES and counts.max() <= _MOST_EQUAL * counts.sum():
             found.append(j)
     return np.array(found, dtype=np.int64)
