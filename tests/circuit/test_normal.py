@@ -175,12 +175,39 @@ def test_one_interval_is_exact() -> None:
 
 def test_two_intervals_are_refused_by_name() -> None:
     weights = allowed(1, -3, -2) * allowed(0, 4, 5)
-    with pytest.raises(PropertyError, match=r"columns 0, 1 at once have no exact answer"):
-        circuit().log_likelihood(given(np.full((1, 3), nan), weights))
+    blank = np.full((1, 3), nan)
+    for query in (circuit().marginals, circuit().sample_conditional):
+        with pytest.raises(PropertyError, match=r"columns 0, 1 at once have no exact answer"):
+            query(given(blank, weights))
+    with pytest.raises(PropertyError, match=r"columns 0, 1, 2 at once"):
+        circuit().log_likelihood(given(blank, weights * allowed(2, 0, 1)))
     # A cell without its number is an interval, too.
     codes = np.array([[3, 3, 255]], dtype=np.uint8)
     with pytest.raises(PropertyError, match="columns 0, 1"):
         circuit().sample_conditional(codes, 0)
+
+
+def test_probability_of_two_intervals() -> None:
+    cells = slice(2, 5), slice(1, 4)
+    weights = np.ones(int(OFFSETS[-1]))
+    ends = []
+    for j, some in enumerate(cells):
+        own = weights[OFFSETS[j] : OFFSETS[j + 1]]
+        own[:] = 0.0
+        own[some] = 1.0
+        edges = np.concatenate([[-np.inf], (GRIDS[j].starts - 0.5) * GRIDS[j].step, [np.inf]])
+        ends.append((edges[some.start], edges[some.stop]))
+    x = np.full((2, 3), nan)
+    x[1, 2] = 1.3
+    found = np.exp(circuit().log_likelihood(given(x, weights)) + inside(x))
+    for r, known in enumerate(([], [2])):
+        mean, cov, order = conditional(x[r], known)
+        i, k = (int(np.flatnonzero(order == j)[0]) for j in (0, 1))
+        both = stats.multivariate_normal(mean[[i, k]], cov[np.ix_([i, k], [i, k])])
+        expected = both.cdf([ends[0][1], ends[1][1]], lower_limit=[ends[0][0], ends[1][0]])
+        if known:
+            expected *= stats.norm.pdf(1.3, MEAN[0], DEVIATION[0])
+        assert found[r] == pytest.approx(expected, rel=1e-6)
 
 
 def test_an_interval_far_away_is_no_error() -> None:

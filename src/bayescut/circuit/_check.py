@@ -239,7 +239,7 @@ def _check_families(circuit: Circuit) -> None:
     counts = np.diff(circuit.fam_ptr)
     is_junction = (circuit.kind == JUNCTION) | (circuit.kind == NORMAL)
     _refuse(
-        circuit, ~is_junction & (counts != 0), "only junctions and normal leaves have families."
+        circuit, ~is_junction & (counts != 0), "only a junction or a normal leaf has families."
     )
     _refuse(circuit, is_junction & (counts == 0), "it has at least one family.")
     fault, node, family = _family_fault(

@@ -86,7 +86,8 @@ def responsibilities(
 def evidence_of(table: Table, circuit: Circuit, rows: IntArray | None = None) -> Any:
     """Return what a circuit is told of rows of a table: codes, and numbers if it looks at them."""
     codes = table.codes if rows is None else table.codes[rows]
-    if not circuit.has_normals or table.values is None:
+    # What predicts one column of a table knows no numbers and no circuit's properties.
+    if table.values is None or not getattr(circuit, "has_normals", False):
         return codes
     return Evidence(codes, values=table.values if rows is None else table.values[rows])
 

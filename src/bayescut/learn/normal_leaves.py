@@ -149,14 +149,16 @@ class NormalLearner:
         if self.before is None or self.rest is None:
             raise ValueError("what components have in common is learned by for_components")
         rows = table.weighty(rows)
-        pieces = [Piece(circuit=self._leaf(table, rows), columns=self.columns)]
-        if self.rest_table is not None:
-            found = self.others.learn(self.rest_table.with_weights(table.weights), rows)
-            network = freeze_cutset(found, self.rest_table.domains)
-            pieces.append(Piece(circuit=network, columns=self.rest))
+        leaf = self._leaf(table, rows)
         if advance is not None:
             advance(len(rows))
-        return compose(pieces[0] if len(pieces) == 1 else Piece(children=pieces), table.domains)
+        if self.rest_table is None:
+            return leaf
+        found = self.others.learn(self.rest_table.with_weights(table.weights), rows)
+        network = freeze_cutset(found, self.rest_table.domains)
+        beside = [Piece(circuit=leaf, columns=self.columns)]
+        beside.append(Piece(circuit=network, columns=self.rest))
+        return compose(Piece(children=beside), table.domains)
 
     def _leaf(self, table: Table, rows: IntArray) -> Circuit:
         assert self.before is not None and table.values is not None

@@ -8,8 +8,9 @@ the coefficients of those before it and its standard deviation given them.
 
 A circuit measures numbers by the density within their cells, ln p(x) = ln P(cell) + ln f(x) -
 ln F(cell): so the value of a normal leaf is its log-density less that of every number within its
-cell. Unknown numbers are integrated out exactly. The cell of one number, or an interval, is an
-integral in one dimension; two such in one leaf have no closed form and are refused.
+cell. Unknown numbers are integrated out exactly. The cell of one number, or an interval, is known
+in closed form; the likelihood of two such in one leaf, and the posterior of the others given one,
+are integrals in one dimension. More than these are refused by name.
 """
 
 from __future__ import annotations
@@ -268,66 +269,6 @@ def _maximise(
     return value
 
 
-@kernel
-def _values(
-    plan: Inputs,
-    leaves: Leaves,
-    ws: Marks,
-    block: Block,
-    need: IntArray,
-    start: IntArray,
-    value: FloatArray,
-    nodes: IntArray,
-    maximise: bool,
-) -> tuple[int, int]:
-    """Write the values; returns the first (node, row) in which cells of several numbers are known,
-    (-1, -1) if there is none."""
-    which = ws.which
-    n_variables = len(plan.variable)
-    for node in nodes:
-        first, at = leaves.node[node, FIRST], plan.node[node, PARAM]
-        m = leaves.node[node, LAST] - first
-        variables = leaves.family[first : first + m, VAR].astype(np.int64)
-        order, x, z = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
-        cov, factor = np.empty((m, m)), np.empty((m + 1, m + 1))
-        ready = False
-        for row in range(list_rows(need[node], which)):
-            r = which[row]
-            whole, inside = True, 0.0
-            for i in range(m):
-                whole = whole and _status(block, r, variables[i]) == _KNOWN
-                x[i] = block.values[r, variables[i]] - plan.param[at + i]
-                inside += block.values[r, n_variables + variables[i]]
-            if whole:
-                value[start[node] + row] = _complete_value(plan.param, at, m, x) - inside
-                continue
-            if not ready:
-                _covariance(plan.param, at, m, cov)
-                ready = True
-            if maximise:
-                value[start[node] + row] = _maximise(
-                    plan, block, r, variables, at, cov, order, factor, z, False
-                )
-                continue
-            n, found, some, n_some = _know_all(plan, block, r, variables, at, cov, order, factor, z)
-            if n_some > 1:
-                return node, r
-            if n_some == 1:
-                v = variables[some]
-                k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
-                shift, deviation = _condition(cov, order, n, factor, z, some)
-                mean, total = plan.param[at + some] + shift, 0.0
-                for s in range(k):
-                    weight = _weight(block, r, v, offset, s)
-                    if weight > 0.0:
-                        low = (_low_end(block, offset, s) - mean) / deviation
-                        high = (_high_end(block, offset, k, s) - mean) / deviation
-                        total += weight * _mass(low, high)
-                found += math.log(max(total, _LEAST_MASS))
-            value[start[node] + row] = found
-    return -1, -1
-
-
 @inner
 def _points(
     block: Block,
@@ -371,6 +312,141 @@ def _points(
     return n
 
 
+@inner
+def _allowed(plan: Inputs, block: Block, r: int, v: int, mean: float, deviation: float) -> float:
+    """Probability of the cells that are possible for a number, times their weights."""
+    k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
+    total = 0.0
+    for s in range(k):
+        weight = _weight(block, r, v, offset, s)
+        if weight > 0.0:
+            low = (_low_end(block, offset, s) - mean) / deviation
+            high = (_high_end(block, offset, k, s) - mean) / deviation
+            total += weight * _mass(low, high)
+    return total
+
+
+@inner
+def _along(
+    cov: FloatArray, i: int, j: int, n: int, factor: FloatArray, line: FloatArray, deviation: float
+) -> float:
+    """How far variable i goes with a deviation of variable j, both given the n known ones.
+
+    ``line`` and row n of ``factor`` are what `_condition` has left of j and of i.
+    """
+    total = cov[i, j]
+    for a in range(n):
+        total -= factor[n, a] * line[a]
+    return total / deviation
+
+
+@inner
+def _panel(rest: float, along: float) -> float:
+    """Width of panels that is narrow enough for a number that goes along with this one."""
+    width = min(_PANEL, _PANEL * rest / max(abs(along), 1e-300))
+    return max(width, 2.0 * _REACH * 4.0 / _MOST_POINTS)
+
+
+@inner
+def _second(
+    plan: Inputs,
+    block: Block,
+    r: int,
+    variables: IntArray,
+    at: int,
+    cov: FloatArray,
+    order: IntArray,
+    n: int,
+    factor: FloatArray,
+    z: FloatArray,
+    some: int,
+    place: FloatArray,
+    share: FloatArray,
+) -> float:
+    """Log-probability of what is known of another number than ``some``, given that of this one.
+
+    An integral in one dimension, of a product of normal distribution functions: by quadrature.
+    """
+    other = 0
+    while other == some or _status(block, r, variables[other]) != _SOME_CELLS:
+        other += 1
+    shift, deviation = _condition(cov, order, n, factor, z, some)
+    mean = plan.param[at + some] + shift
+    line = factor[n, :n].copy()
+    shift, spread = _condition(cov, order, n, factor, z, other)
+    along = _along(cov, other, some, n, factor, line, deviation)
+    centre = plan.param[at + other] + shift
+    rest = math.sqrt(max(spread * spread - along * along, _LEAST * cov[other, other]))
+    v = variables[some]
+    k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
+    width = _panel(rest, along)
+    total = 0.0
+    for j in range(_points(block, r, v, offset, k, mean, deviation, width, place, share)):
+        here = centre + along * place[j]
+        total += share[j] * _allowed(plan, block, r, variables[other], here, rest)
+    return math.log(max(total, _LEAST_MASS))
+
+
+@kernel
+def _values(
+    plan: Inputs,
+    leaves: Leaves,
+    ws: Marks,
+    block: Block,
+    need: IntArray,
+    start: IntArray,
+    value: FloatArray,
+    nodes: IntArray,
+    maximise: bool,
+) -> tuple[int, int]:
+    """Write the values; returns the first (node, row) in which cells of more than two numbers are
+    known, (-1, -1) if there is none."""
+    which = ws.which
+    n_variables = len(plan.variable)
+    for node in nodes:
+        first, at = leaves.node[node, FIRST], plan.node[node, PARAM]
+        m = leaves.node[node, LAST] - first
+        variables = leaves.family[first : first + m, VAR].astype(np.int64)
+        order, x, z = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
+        cov, factor = np.empty((m, m)), np.empty((m + 1, m + 1))
+        place, share = np.empty(0), np.empty(0)
+        ready = False
+        for row in range(list_rows(need[node], which)):
+            r = which[row]
+            whole, inside = True, 0.0
+            for i in range(m):
+                whole = whole and _status(block, r, variables[i]) == _KNOWN
+                x[i] = block.values[r, variables[i]] - plan.param[at + i]
+                inside += block.values[r, n_variables + variables[i]]
+            if whole:
+                value[start[node] + row] = _complete_value(plan.param, at, m, x) - inside
+                continue
+            if not ready:
+                _covariance(plan.param, at, m, cov)
+                ready = True
+            if maximise:
+                value[start[node] + row] = _maximise(
+                    plan, block, r, variables, at, cov, order, factor, z, False
+                )
+                continue
+            n, found, some, n_some = _know_all(plan, block, r, variables, at, cov, order, factor, z)
+            if n_some > 2:
+                return node, r
+            if n_some > 0:
+                v = variables[some]
+                shift, deviation = _condition(cov, order, n, factor, z, some)
+                mean = plan.param[at + some] + shift
+                found += math.log(max(_allowed(plan, block, r, v, mean, deviation), _LEAST_MASS))
+            if n_some > 1:
+                if len(place) == 0:
+                    place, share = np.empty(_MOST_POINTS), np.empty(_MOST_POINTS)
+                found += _second(
+                    plan, block, r, variables, at, cov, order, n, factor, z, some, place, share
+                )
+            value[start[node] + row] = found
+    return -1, -1
+
+
 @kernel
 def _posteriors(
     plan: Inputs,
@@ -382,7 +458,7 @@ def _posteriors(
     nodes: IntArray,
     flow: FloatArray,
     sinks: Sinks,
-) -> None:
+) -> tuple[int, int]:
     which = ws.which
     want_posterior, want_moments = len(sinks.posterior) > 0, sinks.moments.shape[1] > 0
     want_sums = len(sinks.params) > 0
@@ -399,7 +475,9 @@ def _posteriors(
             r, weight = which[row], flow[start[node] + row]
             if weight == 0.0:
                 continue
-            n, _, some, _ = _know_all(plan, block, r, variables, at, cov, order, factor, z)
+            n, _, some, n_some = _know_all(plan, block, r, variables, at, cov, order, factor, z)
+            if n_some > 1:
+                return node, r
             u_mean, u_dev, n_points = 0.0, 1.0, 0
             if some >= 0:
                 shift, u_dev = _condition(cov, order, n, factor, z, some)
@@ -413,15 +491,9 @@ def _posteriors(
                 for i in range(m):
                     if i != some and _status(block, r, variables[i]) == _UNKNOWN:
                         shift, deviation = _condition(cov, order, n, factor, z, i)
-                        along = cov[i, some]
-                        for a in range(n):
-                            along -= factor[n, a] * line[a]
-                        along /= u_dev
-                        rest = math.sqrt(
-                            max(deviation * deviation - along * along, _LEAST * cov[i, i])
-                        )
-                        width = min(width, _PANEL * rest / max(abs(along), 1e-300))
-                width = max(width, 2.0 * _REACH * 4.0 / _MOST_POINTS)
+                        along = _along(cov, i, some, n, factor, line, u_dev)
+                        rest = deviation * deviation - along * along
+                        width = min(width, _panel(math.sqrt(max(rest, _LEAST * cov[i, i])), along))
                 n_points = _points(block, r, v, offset, k, u_mean, u_dev, width, place, share)
                 total = 0.0
                 mean = 0.0
@@ -462,10 +534,7 @@ def _posteriors(
                 mean = plan.param[at + i] + shift
                 along = 0.0
                 if some >= 0:
-                    along = cov[i, some]
-                    for a in range(n):
-                        along -= factor[n, a] * line[a]
-                    along /= u_dev
+                    along = _along(cov, i, some, n, factor, line, u_dev)
                 rest = math.sqrt(max(deviation * deviation - along * along, _LEAST * cov[i, i]))
                 points = n_points if some >= 0 and along != 0.0 else 1
                 for j in range(points):
@@ -489,6 +558,7 @@ def _posteriors(
                     plan, block, r, variables, at, cov, order, factor, z, n, weight,
                     centre, left, sinks.params,
                 )  # fmt: skip
+    return -1, -1
 
 
 @inner
@@ -635,7 +705,10 @@ class Normal(InputKind):
     ) -> None:
         """See `InputKind.posteriors`."""
         block, need, start, _ = routed
-        _posteriors(plan.inputs, plan.leaves, ws.marks, block, need, start, nodes, flow, sinks)
+        bad = _posteriors(
+            plan.inputs, plan.leaves, ws.marks, block, need, start, nodes, flow, sinks
+        )
+        _refuse_cells(plan, block, *bad)
 
     def fill(
         self,
@@ -720,7 +793,7 @@ def _refuse_cells(plan: Plan, block: Block, node: int, row: int) -> None:
 
 
 def _tell(variables: list[int]) -> NoReturn:
-    names = ", ".join(str(v) for v in variables)
+    names = ", ".join(str(v) for v in sorted(variables))
     raise PropertyError(
         f"Intervals of columns {names} at once have no exact answer: they depend on each other in "
         "Gaussian leaves. Give a number for all but one of them, or learn without such leaves "
