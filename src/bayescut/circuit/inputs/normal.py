@@ -793,7 +793,7 @@ def _refuse_cells(plan: Plan, block: Block, node: int, row: int) -> None:
 
 
 def _tell(variables: list[int]) -> NoReturn:
-    names = ", ".join(str(v) for v in sorted(variables))
+    names = ", ".join(str(v) for v in variables)
     raise PropertyError(
         f"Intervals of columns {names} at once have no exact answer: they depend on each other in "
         "Gaussian leaves. Give a number for all but one of them, or learn without such leaves "
