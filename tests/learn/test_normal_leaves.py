@@ -155,6 +155,28 @@ def test_every_query_of_such_an_ensemble(model, tmp_path) -> None:
     assert_allclose(bc.load(path).score_samples(holes), model.score_samples(holes))
 
 
+def test_jobs_of_such_an_ensemble(model) -> None:
+    X = frame(60, seed=4)
+    holes = X.mask(np.random.default_rng(1).random(X.shape) < 0.3)
+    found = model.predict_proba(X, target="group")
+    assert (found.argmax(axis=1) == X["group"].cat.codes).mean() > 0.75
+    assert np.isfinite(model.surprisal(X)).all(axis=None)
+    small = model.compress(model.n_parameters_ // 2, X)
+    assert small.n_parameters_ <= model.n_parameters_ // 2
+    assert small.score(X) > model.score(X) - 2
+    assert model.compress(model.n_parameters_ // 2).score(X) > model.score(X) - 5
+    given = model._table(holes)
+    odd = standard_scores(model.circuit_, given.codes, given.values, seed=0, n_jobs=1)
+    assert np.isfinite(odd).all()
+    for method in ("median", "mpe", "sample"):
+        rng = np.random.default_rng(0)
+        codes, values = fill_table(model.circuit_, given.codes, given.values, method, rng, 1)
+        assert not np.isnan(values[:, :4]).any()
+        for j in range(4):
+            grid = model.domains_[j].grid
+            assert np.array_equal(grid.codes(values[:, j]), codes[:, j]) or method == "median"
+
+
 def test_gaps_are_drawn_for_every_member() -> None:
     X = frame(400)
     holes = X.mask(np.random.default_rng(0).random(X.shape) < 0.2)

@@ -238,9 +238,7 @@ def _refuse_at(circuit: Circuit, owner: IntArray, bad: NDArray[np.bool_], messag
 def _check_families(circuit: Circuit) -> None:
     counts = np.diff(circuit.fam_ptr)
     is_junction = (circuit.kind == JUNCTION) | (circuit.kind == NORMAL)
-    _refuse(
-        circuit, ~is_junction & (counts != 0), "only a junction or a normal leaf has families."
-    )
+    _refuse(circuit, ~is_junction & (counts != 0), "only a junction or a normal leaf has families.")
     _refuse(circuit, is_junction & (counts == 0), "it has at least one family.")
     fault, node, family = _family_fault(
         circuit.fam_ptr,

@@ -407,12 +407,12 @@ def mpe(
     completed, numbers = _complete(circuit, read, True, seeds, n_jobs)
     whole: Any = Rows(completed, np.empty((1, 0)), numbers)
     if circuit.has_normals:
-        whole = Evidence(completed, values=_with_modes(circuit, completed, numbers))
+        whole = Evidence(completed, values=with_modes(circuit, completed, numbers))
     log_value = log_likelihood(circuit, whole, n_jobs=n_jobs)
     return join_table(circuit.domains, completed, numbers), log_value
 
 
-def _with_modes(circuit: Circuit, codes: CodeArray, numbers: FloatArray) -> FloatArray:
+def with_modes(circuit: Circuit, codes: CodeArray, numbers: FloatArray) -> FloatArray:
     """Give numbers of which the cell alone is known the mode of that cell."""
     out = numbers[:, : codes.shape[1]].copy()
     for j, domain in enumerate(circuit.domains):

@@ -161,10 +161,10 @@ class PredictMixin(SurprisalMixin):
         name = self.domains_[column].name
         if is_frame(X) and name is not None and name not in set(map(str, X.columns)):
             X = X.assign(**{name: np.nan})
-        codes, _ = self._read_table(X)
+        codes, values = self._read_table(X)
         if self.domains_[column].n_states == 0:
             raise DataError(f"Column {target!r} is continuous: use moments of the circuit.")
-        return column, posterior(self.circuit_, codes, column, count_jobs(self.n_jobs))
+        return column, posterior(self.circuit_, codes, column, count_jobs(self.n_jobs), values)
 
 
 def predicted(found: FloatArray, domain: Domain, method: str | None) -> NDArray[Any]:
@@ -215,7 +215,8 @@ def cell_surprisal(
         if domain.grid is not None:
             log_mass = np.log(domain.grid.mass)
         for rows in _blocks(np.flatnonzero(observed[:, j])):
-            found = posterior(circuit, codes[rows], j, n_jobs)
+            known = None if values is None else values[rows]
+            found = posterior(circuit, codes[rows], j, n_jobs, known)
             own = np.take_along_axis(found, codes[rows, j][:, None].astype(np.int64), axis=1)[:, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
                 surprise = -np.log(own)
