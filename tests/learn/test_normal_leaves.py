@@ -12,6 +12,8 @@ import bayescut as bc
 from bayescut.circuit import Evidence
 from bayescut.data import encode_table, learn_domains
 from bayescut.data.table import Table
+from bayescut.estimators._imputer import fill
+from bayescut.estimators._outliers import standard_scores
 from bayescut.exceptions import PropertyError
 from bayescut.learn.mixture import StructuralEM, evidence_of
 from bayescut.learn.normal_leaves import LEAST_STEPS, NormalLearner, smooth_columns
@@ -170,7 +172,7 @@ def test_jobs_of_such_an_ensemble(model) -> None:
     assert np.isfinite(odd).all()
     for method in ("median", "mpe", "sample"):
         rng = np.random.default_rng(0)
-        codes, values = fill_table(model.circuit_, given.codes, given.values, method, rng, 1)
+        codes, values = fill(model.circuit_, given.codes, given.values, method, rng, 1)
         assert not np.isnan(values[:, :4]).any()
         for j in range(4):
             grid = model.domains_[j].grid

@@ -124,7 +124,6 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         )
         check_choice("missing", self.missing, ("random", "informative"))
         table = self._resolve(fill_empty(Table(codes, domains, weights, values)))
-        check_size(table.domains, self._set_apart(table.domains, table.n_rows))
         told: list[int] = []
         if self.missing == "informative":
             if getattr(self, "_valid", None) is not None:
@@ -144,8 +143,10 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         return self
 
     def _resolve(self, table: Table) -> Table:
-        """Return the table with its numbers in the cells that the learner sees."""
-        return choose_resolution(table)
+        """Return the table in the cells that the learner is given, if its pairs can be counted."""
+        table = choose_resolution(table)
+        check_size(table.domains, self._set_apart(table.domains, table.n_rows))
+        return table
 
     def _gap_seed(self) -> int:
         """Seed of the draws of missing cells: the same table gives the same model."""

@@ -18,7 +18,13 @@ from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._compress import Compressible
 from bayescut.estimators._cutset import CutsetNetwork
-from bayescut.estimators._validation import check_count, check_number, check_width, draw_seed
+from bayescut.estimators._validation import (
+    check_count,
+    check_number,
+    check_size,
+    check_width,
+    draw_seed,
+)
 from bayescut.exceptions import ModelFileError
 from bayescut.files import save
 from bayescut.learn.clock import Clock
@@ -31,7 +37,7 @@ from bayescut.learn.network import NetworkLearner
 from bayescut.learn.normal_leaves import NormalLearner, smooth_columns
 from bayescut.learn.own_tables import OwnTables
 from bayescut.learn.pool import BAG, Members, Pool
-from bayescut.learn.resolution import best_depth
+from bayescut.learn.resolution import best_depth, coarser_domains
 from bayescut.learn.shared import SharedLearner
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
@@ -221,7 +227,7 @@ class CutsetEnsemble(Compressible):
             raise ValueError("n_chains and n_bags must not both be 0")
         if self.checkpoint is not None:
             self._begin_checkpoint(self.checkpoint, table.codes, table.weights)
-        depth = best_depth(table)
+        depth = self.__dict__.pop("_depth", None)
         copies = Copies.of(table, _N_FOLDS)
         # No more than a quarter of the time for gaps: a short run is better off with more members.
         tables = OwnTables(
@@ -253,6 +259,9 @@ class CutsetEnsemble(Compressible):
 
     def _resolve(self, table: Table) -> Table:
         """See `CircuitEstimator._resolve`: members see coarser cells, each its own."""
+        self._depth = best_depth(table)
+        seen = table.domains
+        check_size(seen if self._depth is None else coarser_domains(seen, self._depth))
         return table
 
     def _check_settings(self) -> None:

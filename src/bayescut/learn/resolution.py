@@ -18,13 +18,13 @@ from bayescut.data.grid import Grid
 from bayescut.data.table import Table
 from bayescut.learn.gaps import AvailableForest, available_pairs, some_rows
 
-__all__ = ["MOST_CELLS", "best_depth", "choose_resolution", "coarsen"]
+__all__ = ["MOST_CELLS", "best_depth", "choose_resolution", "coarsen", "coarser_domains"]
 
 # Validation of CutsetNetwork with 4, 8, 16 and 32 cells for all columns, and with those chosen:
 # abalone 7.20, 8.93, 10.10, 10.23 and 10.15; wine -3.77, -4.17, -4.86, -6.28 and -4.17; german
 # -25.16, -25.45, -25.44, -25.45 and -25.16; diabetes -24.21, -24.99, -25.07, -25.03 and -24.19.
 
-#: The largest number of cells that is tried.
+#: The largest number of cells that is tried (atoms may make a few more).
 MOST_CELLS = 32
 _LEAST_HALVINGS = 2
 
@@ -56,8 +56,9 @@ def best_depth(table: Table) -> int | None:
     fine = available_pairs(table)
     deepest = max(grid.depth for grid in grids.values())
     best, best_score = _LEAST_HALVINGS, -np.inf
+    deepest = min(deepest, MOST_CELLS.bit_length() - 1)
     for depth in range(_LEAST_HALVINGS, max(deepest, _LEAST_HALVINGS) + 1):
-        domains = _coarser_domains(table.domains, depth)
+        domains = coarser_domains(table.domains, depth)
         # Cells that become one state follow each other.
         first = _first_states(table.domains, depth)
         counts = np.add.reduceat(np.add.reduceat(fine, first, axis=0), first, axis=1)
@@ -107,14 +108,15 @@ def coarsen(table: Table, depth: int, levels: Sequence[IntArray | None] | None =
             missing = codes[:, j] == mark
             state = domain.grid.view(depth)[np.where(missing, 0, codes[:, j])]
             codes[:, j] = np.where(missing, mark, state)
-    return replace(table, codes=codes, domains=_coarser_domains(domains, depth))
+    return replace(table, codes=codes, domains=coarser_domains(domains, depth))
 
 
 def _halved(grid: Grid, levels: IntArray | None) -> Grid:
     return grid if levels is None else replace(grid, levels=levels)
 
 
-def _coarser_domains(domains: Domains, depth: int) -> Domains:
+def coarser_domains(domains: Domains, depth: int) -> Domains:
+    """Return the domains of a table whose numbers have cells of a number of halvings."""
     return Domains(
         domain if domain.grid is None else _coarser(domain, domain.grid, depth)
         for domain in domains
