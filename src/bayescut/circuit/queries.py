@@ -180,8 +180,8 @@ def completed_numbers(
     codes : array (n, m)
         All states.
     numbers : float64 array (n, m)
-        Those given, and those that normal leaves have come up with; NaN where all that is known of
-        a number is its cell.
+        Those given, and those that normal leaves have come up with, in steps of their columns; NaN
+        where all that is known of a number is its cell.
     """
     read = _read(circuit, rows)
     seeds = np.zeros(read.n_rows, dtype=np.uint64)
@@ -190,7 +190,8 @@ def completed_numbers(
     codes, values = _complete(circuit, read, maximise, seeds, n_jobs)
     if not values.shape[1]:
         return codes, np.full(codes.shape, np.nan)
-    return codes, values[:, : codes.shape[1]].copy()
+    m = codes.shape[1]
+    return codes, _recorded(circuit, codes, values[:, :m], ~np.isnan(read.values[:, :m]))
 
 
 def conditional_log_likelihood(
@@ -407,9 +408,26 @@ def mpe(
     completed, numbers = _complete(circuit, read, True, seeds, n_jobs)
     whole: Any = Rows(completed, np.empty((1, 0)), numbers)
     if circuit.has_normals:
+        known = ~np.isnan(read.values[:, : len(circuit.domains)])
+        numbers = _recorded(circuit, completed, numbers[:, : len(circuit.domains)], known)
         whole = Evidence(completed, values=with_modes(circuit, completed, numbers))
     log_value = log_likelihood(circuit, whole, n_jobs=n_jobs)
     return join_table(circuit.domains, completed, numbers), log_value
+
+
+def _recorded(
+    circuit: Circuit, codes: CodeArray, numbers: FloatArray, known: NDArray[np.bool_]
+) -> FloatArray:
+    """Round numbers that were not given to the steps of their columns, within their cells."""
+    out = numbers.copy()
+    for j, domain in enumerate(circuit.domains):
+        if domain.grid is not None:
+            rows = np.flatnonzero(~known[:, j] & ~np.isnan(numbers[:, j]))
+            found, own = domain.grid.snap(numbers[rows, j]), codes[rows, j].astype(np.int64)
+            # The end of a cell may round to the next one.
+            there = domain.grid.codes(found).astype(np.int64)
+            out[rows, j] = found - np.sign(there - own) * domain.grid.step
+    return out
 
 
 def with_modes(circuit: Circuit, codes: CodeArray, numbers: FloatArray) -> FloatArray:
