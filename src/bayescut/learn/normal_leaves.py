@@ -86,7 +86,8 @@ def determined_columns(table: Table) -> dict[int, list[int]]:
     products = (x * weights[:, None]).T @ x / weights.sum()
     steps = _steps(table, np.array(numbers))
     for i in range(1, len(numbers)):
-        left, chosen = products.copy(), []
+        left = products.copy()
+        chosen: list[int] = []
         while len(chosen) < _MOST_SOURCES:
             spread = np.diag(left)[:i]
             usable = spread > 1e-9 * np.diag(products)[:i]
