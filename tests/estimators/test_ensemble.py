@@ -8,6 +8,7 @@ from bayescut.datasets import load_binary_digits
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.learn.clock import Clock
 from bayescut.learn.copies import Copies
+from bayescut.learn.own_tables import OwnTables
 from bayescut.learn.pool import BAG, NETWORK, Pool
 
 CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8", "trees"]
@@ -436,7 +437,8 @@ def test_budgets_are_kept(X, monkeypatch, budget, scale):
     learner = model._ensemble_learner(100.0)
     copies = Copies.of(_table(X[:100]), 8)
     pool = Pool.empty(copies.table.n_rows, learner.recipes)
-    made = list(learner.turns(pool, copies, 0, Clock(budget)))
+    tables = OwnTables(copies.table, None, 0)
+    made = list(learner.turns(pool, copies, tables, 0, Clock(budget)))
     assert made[0] == NETWORK and pool.recipes[NETWORK].circuits
     assert time.now <= budget + scale
     judged = pool.recipes[NETWORK].n_unseen.any()

@@ -97,7 +97,7 @@ def test_what_is_an_identifier():
 
 def test_the_guard_counts_what_is_learned_about():
     domains = Domains.of_sizes([2, 30_000, 5])
-    with pytest.raises(DataError, match=r"27 GiB to count\. Column 1 has 30000"):
+    with pytest.raises(DataError, match=r"40 GiB to count\. Column 1 has 30000"):
         check_size(domains)
     check_size(domains, np.array([1]))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayescut._kernels import inner, kernel
 from bayescut._typing import FloatArray, IntArray
-from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, NAMES, PRODUCT
+from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, NAMES, NORMAL, PRODUCT
 from bayescut.circuit.inputs import INPUTS
 from bayescut.circuit.properties import confined_states
 from bayescut.exceptions import CircuitError
@@ -131,7 +131,7 @@ def _check_nodes(circuit: Circuit) -> None:
     n, n_variables = len(kind), len(n_states)
     _refuse(circuit, kind >= len(NAMES), "there is no such kind of node.")
 
-    named = (kind == DECISION) | ((kind >= INDICATOR) & (kind != JUNCTION))
+    named = (kind == DECISION) | ((kind >= INDICATOR) & (kind != JUNCTION) & (kind != NORMAL))
     _refuse(
         circuit,
         named & ((var < 0) | (var >= n_variables)),
@@ -237,9 +237,9 @@ def _refuse_at(circuit: Circuit, owner: IntArray, bad: NDArray[np.bool_], messag
 
 def _check_families(circuit: Circuit) -> None:
     counts = np.diff(circuit.fam_ptr)
-    is_junction = circuit.kind == JUNCTION
-    _refuse(circuit, ~is_junction & (counts != 0), "only a junction has families.")
-    _refuse(circuit, is_junction & (counts == 0), "a junction has at least one family.")
+    is_junction = (circuit.kind == JUNCTION) | (circuit.kind == NORMAL)
+    _refuse(circuit, ~is_junction & (counts != 0), "only a junction or a normal leaf has families.")
+    _refuse(circuit, is_junction & (counts == 0), "it has at least one family.")
     fault, node, family = _family_fault(
         circuit.fam_ptr,
         circuit.fam_var,
@@ -257,7 +257,8 @@ def _check_families(circuit: Circuit) -> None:
     )
     if fault:
         position = family - int(circuit.fam_ptr[node])
-        raise CircuitError(f"Node {node} (junction), family {position}: {_FAMILY_FAULTS[fault]}")
+        name = NAMES[circuit.kind[node]]
+        raise CircuitError(f"Node {node} ({name}), family {position}: {_FAMILY_FAULTS[fault]}")
 
 
 _FAMILY_FAULTS = (

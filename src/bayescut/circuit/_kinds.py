@@ -11,9 +11,11 @@ CATEGORICAL = 4
 JUNCTION = 5
 GAUSSIAN = 6
 STUDENT = 7
+NORMAL = 8
 
 NAMES = (
     "sum", "decision", "product", "indicator", "categorical", "junction", "gaussian", "student",
+    "normal",
 )  # fmt: skip
 
 # Inside the kernels a variable carries its observed state (at most 65,533) in 16 bits, or one of

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import queries
 from bayescut.circuit._check import check_circuit, freeze
-from bayescut.circuit._kinds import DECISION, NAMES, SUM
+from bayescut.circuit._kinds import DECISION, NAMES, NORMAL, SUM
 from bayescut.circuit._passes import Passes
 from bayescut.circuit._plan import depth_of
+from bayescut.circuit.evidence import cell_ends
 from bayescut.circuit.flows import Flows, entropy, flows
 from bayescut.circuit.inputs import INPUTS
 from bayescut.circuit.properties import (
@@ -69,7 +70,8 @@ class Circuit:
     Parameters
     ----------
     kind : uint8 array (n,)
-        SUM 0, DECISION 1, PRODUCT 2, INDICATOR 3, CATEGORICAL 4, JUNCTION 5, GAUSSIAN 6, STUDENT 7.
+        SUM 0, DECISION 1, PRODUCT 2, INDICATOR 3, CATEGORICAL 4, JUNCTION 5, GAUSSIAN 6, STUDENT 7,
+        NORMAL 8.
     var : int32 array (n,)
         The variable of a decision, indicator, categorical or continuous input, else -1.
     state : int32 array (n,)
@@ -79,9 +81,11 @@ class Circuit:
         weight 0.
     param_ptr, param : int64 (n + 1,), float64 (P,)
         K log-probabilities of a categorical input; mean and standard deviation of a Gaussian;
-        location, scale and degrees of freedom of a Student-t.
+        location, scale and degrees of freedom of a Student-t; of a normal leaf of m numbers the m
+        means, then for each number the coefficients of those before it and its deviation.
     fam_ptr : int64 (n + 1,)
-        The families of a junction leaf, in an order where hosts come first.
+        The families of a junction leaf, in an order where hosts come first; of a normal leaf its
+        numbers in their order, each seen through a view that shows one state.
     fam_var, fam_host : int32 (F,)
         A family's variable, and the earlier family that contains all its parents (-1: none).
     fam_parent_ptr, fam_parent : int64 (F + 1,), int32
@@ -176,6 +180,18 @@ class Circuit:
             if len(nodes):
                 total += kind.n_parameters(self, nodes)
         return total
+
+    @cached_property
+    def has_normals(self) -> bool:
+        """Whether some leaves look at the numbers themselves, not at their cells alone."""
+        return bool(np.any(self.kind == NORMAL))
+
+    @cached_property
+    def cell_ends(self) -> FloatArray:
+        """Lower ends of the cells of all numbers, empty if no leaf looks at numbers."""
+        ends = cell_ends(self.domains) if self.has_normals else np.empty(0)
+        ends.setflags(write=False)
+        return ends
 
     @cached_property
     def view_states(self) -> IntArray:

@@ -15,7 +15,7 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from bayescut.circuit._kinds import (
     GAUSSIAN,
     INDICATOR,
     JUNCTION,
+    NORMAL,
     PRODUCT,
     STUDENT,
     SUM,
@@ -140,6 +141,44 @@ def gaussian(var: int, mean: float, deviation: float) -> Node:
 def student(var: int, location: float, scale: float, freedom: float) -> Node:
     """Student-t density of a continuous variable, with so many degrees of freedom."""
     return Node(STUDENT, var=var, param=np.array([location, scale, freedom], dtype=np.float64))
+
+
+def normal(
+    variables: Sequence[int], mean: ArrayLike, coefficients: ArrayLike, deviation: ArrayLike
+) -> Node:
+    r"""Jointly Gaussian numbers, each regressed on those before it.
+
+    .. math:: x_i = \mu_i + \sum_{j < i} b_{ij} (x_j - \mu_j) + \sigma_i \epsilon_i
+
+    Parameters
+    ----------
+    variables : sequence of int
+        Variables whose domains have a grid (`bayescut.data.Grid`).
+    mean, deviation : array-like of shape (m,)
+        Means, and standard deviations given the variables before.
+    coefficients : array-like of shape (m, m)
+        Entry (i, j), j < i, is that of variable j in the regression of variable i; others are not
+        looked at.
+
+    Examples
+    --------
+    >>> from bayescut.circuit import Evidence, build
+    >>> from bayescut.data import Domain, Domains, learn_grid
+    >>> grids = [learn_grid(range(50)), learn_grid(range(50))]
+    >>> domains = Domains(Domain(None, grid.n_cells, grid=grid) for grid in grids)
+    >>> leaf = build.normal([0, 1], [25, 25], [[0, 0], [0.9, 0]], [5, 2])
+    >>> circuit = build.circuit(leaf, domains)
+    >>> known = Evidence([[-1, 30]], values=[[float("nan"), 30]])
+    >>> print((circuit.marginals(known)[0, :50] @ grids[0].mean).round(1))
+    29.6
+    """
+    m = len(variables)
+    lines = np.asarray(coefficients, dtype=np.float64).reshape(m, m)
+    own = np.asarray(deviation, dtype=np.float64)
+    parts = [np.asarray(mean, dtype=np.float64)]
+    parts += [np.append(lines[i, :i], own[i]) for i in range(m)]
+    families = tuple(Family(int(v), (), np.zeros(1)) for v in variables)
+    return Node(NORMAL, param=np.concatenate(parts), families=families)
 
 
 def junction(
@@ -331,7 +370,7 @@ class _Arrays:
         lists["view"].append(self._view(node.view))
         lists["param"].extend(node.param.ravel().tolist())
         lists["param_ptr"].append(len(lists["param"]))
-        self._add_families(node)
+        self._add_families(self._blind(node))
         lists["fam_ptr"].append(len(lists["fam_var"]))
 
     def _add_branches(self, node: Node) -> None:
@@ -350,6 +389,18 @@ class _Arrays:
         for states in sets:
             self.lists["branch_state"].extend(states)
             self.lists["branch_ptr"].append(len(self.lists["branch_state"]))
+
+    def _blind(self, node: Node) -> Node:
+        """The families of a normal leaf see all cells of a variable as one."""
+        if node.kind != NORMAL:
+            return node
+        sizes = self.domains.n_states
+        families = tuple(
+            replace(family, view=View([0] * int(sizes[family.var])))
+            if 0 <= family.var < len(sizes) else family
+            for family in node.families
+        )  # fmt: skip
+        return replace(node, families=families)
 
     def _view(self, view: View | None) -> int:
         if view is None:

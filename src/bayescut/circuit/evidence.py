@@ -36,7 +36,8 @@ class Evidence:
         with the evidence: an interval that ends inside a cell. An observed state of weight zero
         makes its row impossible; otherwise weights of observed variables play no part.
     values : array-like (n, m), optional
-        The numbers of the continuous variables, NaN where not observed.
+        The numbers of the continuous variables, and of those with cells, NaN where not observed.
+        Normal leaves look at them; to all others a cell is enough.
 
     Examples
     --------
@@ -57,7 +58,9 @@ class Rows(NamedTuple):
 
     codes: CodeArray  # uint8 or uint16
     weights: FloatArray  # (n, states), (1, states) for all rows, or (1, 0): none
-    values: FloatArray  # (n, variables), or (1, 0): none
+    # (n, variables), or (1, 0): none. In circuits with normal leaves (n, 2 variables): the numbers,
+    # then the log-density of each within its cell.
+    values: FloatArray
 
     @property
     def n_rows(self) -> int:
@@ -78,6 +81,8 @@ def read_evidence(circuit: Circuit, rows: Any) -> Rows:
     given = rows if isinstance(rows, Evidence) else Evidence(rows)
     domains = circuit.domains
     codes, values = read_codes(domains, given.codes, given.values)
+    if circuit.has_normals:
+        values = _read_numbers(domains, codes, given.values, values)
     weights = _read_weights(domains, given.weights, len(codes))
     return Rows(np.ascontiguousarray(codes), weights, values)
 
@@ -123,6 +128,35 @@ def read_codes(
     return array, numbers
 
 
+def _read_numbers(
+    domains: Domains, codes: CodeArray, given: ArrayLike | None, continuous: FloatArray
+) -> FloatArray:
+    """Numbers of all variables that have some, and their log-densities within their cells."""
+    n, m = codes.shape
+    out = np.zeros((n, 2 * m))
+    numbers = np.full((n, m), np.nan) if given is None else np.array(given, dtype=np.float64)
+    if numbers.shape != (n, m):
+        raise DataError(f"values must have shape {(n, m)}, not {numbers.shape}.")
+    if continuous.shape[1]:
+        numbers = np.where(domains.n_states == 0, continuous, numbers)
+    out[:, :m] = numbers
+    for j, domain in enumerate(domains):
+        if domain.grid is not None:
+            out[codes[:, j] == missing_code(codes.dtype), j] = np.nan
+            out[:, m + j] = domain.grid.log_inside(out[:, j], codes[:, j])
+    return out
+
+
+def cell_ends(domains: Domains) -> FloatArray:
+    """Lower ends of all states of all variables that are cells of numbers, else -inf."""
+    ends = np.full(int(domains.offsets[-1]), -np.inf)
+    for domain, offset in zip(domains, domains.offsets.tolist(), strict=False):
+        if domain.grid is not None:
+            grid = domain.grid
+            ends[offset + 1 : offset + grid.n_cells] = (grid.starts - 0.5) * grid.step
+    return ends
+
+
 def _whole(domains: Domains, array: NDArray[Any]) -> CodeArray:
     """Turn signed whole numbers, or floats with NaN, into codes."""
     dtype = code_dtype(domains)
@@ -165,11 +199,11 @@ def _read_weights(domains: Domains, weights: ArrayLike | None, n: int) -> FloatA
 
 def join_table(domains: Domains, codes: CodeArray, values: FloatArray) -> NDArray[Any]:
     """Return codes, or one float table of codes and numbers if some variables are continuous."""
-    if values.shape[1] == 0:
+    continuous = domains.n_states == 0
+    if values.shape[1] == 0 or not continuous.any():
         return codes
     table = np.where(codes == missing_code(codes.dtype), np.nan, codes.astype(np.float64))
-    continuous = domains.n_states == 0
-    table[:, continuous] = values[:, continuous]
+    table[:, continuous] = values[:, : len(domains)][:, continuous]
     return table
 
 
@@ -183,6 +217,7 @@ class Block(NamedTuple):
     values: FloatArray  # (B, m) or (1, 0)
     unknown: IntArray  # variables without a state, -1: the row is impossible
     possible: IntArray  # uint64 (T, W), bit r: test t may hold in row r
+    ends: FloatArray  # (states,) lower ends of cells, or (0,) where no leaf looks at numbers
 
 
 def read_block(circuit: Circuit, plan: Plan, rows: Rows, begin: int, end: int) -> Block:
@@ -220,6 +255,7 @@ def read_block(circuit: Circuit, plan: Plan, rows: Rows, begin: int, end: int) -
         values=values,
         unknown=unknown,
         possible=possible,
+        ends=circuit.cell_ends,
     )
 
 

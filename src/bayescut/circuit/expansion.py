@@ -59,7 +59,9 @@ def expand(circuit: Circuit) -> Circuit:
         else:
             param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
             view = _view(circuit, int(circuit.view[node]))
-            made.append(build.Node(kind, var=var, param=param, view=view))
+            own = circuit.fam_var[circuit.fam_ptr[node] : circuit.fam_ptr[node + 1]].tolist()
+            blind = tuple(build.Family(v, (), np.zeros(1)) for v in own)  # of a normal leaf
+            made.append(build.Node(kind, var=var, param=param, families=blind, view=view))
     return build.circuit(made[-1], circuit.domains)
 
 

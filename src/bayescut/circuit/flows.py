@@ -15,7 +15,7 @@ from bayescut.circuit.evidence import read_evidence
 from bayescut.circuit.inputs import INPUTS
 from bayescut.circuit.inputs._scratch import Sinks
 from bayescut.data.domains import code_dtype, missing_code
-from bayescut.exceptions import DataError
+from bayescut.exceptions import DataError, PropertyError
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
@@ -146,6 +146,11 @@ def entropy(circuit: Circuit) -> float:
     2.079442
     """
     circuit.require(deterministic=True)
+    if circuit.has_normals:
+        raise PropertyError(
+            "The entropy is not defined for circuits with normal leaves: it counts states, and "
+            "they know numbers."
+        )
     dtype = code_dtype(circuit.domains)
     blank = np.full((1, len(circuit.domains)), missing_code(dtype), dtype=dtype)
     used = flows(circuit, blank, n_jobs=1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayescut.circuit._kinds import DECISION, JUNCTION, NAMES, PRODUCT, SUM
+from bayescut.circuit._kinds import DECISION, JUNCTION, NAMES, NORMAL, PRODUCT, SUM
 from bayescut.circuit.inputs import INPUTS
 
 if TYPE_CHECKING:
@@ -178,6 +178,9 @@ def describe(circuit: Circuit, node: int) -> tuple[str, str, list[Edge]]:
         return f"mixture of {len(children)}", "sum", branches
     if kind == PRODUCT:
         return f"product of {len(children)}", "product", [Edge("", None, c) for c in children]
+    if kind == NORMAL:
+        first, last = int(circuit.fam_ptr[node]), int(circuit.fam_ptr[node + 1])
+        return f"jointly Gaussian numbers: {last - first} variables", "leaf", []
     if kind == JUNCTION:
         return _leaf_title(circuit, node), "leaf", []
     return _input_title(circuit, node, kind), "leaf", []

@@ -24,7 +24,7 @@ import numpy as np
 
 from bayescut._kernels import kernel
 from bayescut._typing import IntArray
-from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, PRODUCT, SUM
+from bayescut.circuit._kinds import DECISION, INDICATOR, JUNCTION, NORMAL, PRODUCT, SUM
 
 if TYPE_CHECKING:
     from bayescut.circuit._model import Circuit
@@ -84,7 +84,7 @@ def _first_offenders(
     not_smooth = not_decomposable = -1
     for node in range(n):
         own = scope[node]
-        if kind[node] == JUNCTION:
+        if fam_ptr[node] < fam_ptr[node + 1]:
             for f in range(fam_ptr[node], fam_ptr[node + 1]):
                 own[fam_var[f] >> 6] |= one << np.uint64(fam_var[f] & 63)
             continue
@@ -245,6 +245,9 @@ def first_unstructured(circuit: Circuit) -> int | None:
                 splits.append(parts)
                 total = sum(parts)
             scope.append(total)
+        elif kind == NORMAL:
+            first, last = circuit.fam_ptr[node], circuit.fam_ptr[node + 1]
+            scope.append(sum(mark[v] for v in circuit.fam_var[first:last]))
         else:
             begin, end = circuit.child_ptr[node], circuit.child_ptr[node + 1]
             below = [scope[c] for c in circuit.child[begin:end].tolist()]

@@ -21,7 +21,7 @@ from bayescut.circuit._kinds import SUM
 from bayescut.circuit._lookup import sum_rows
 from bayescut.circuit._passes import refuse_impossible
 from bayescut.circuit._threads import in_chunks
-from bayescut.circuit.evidence import Rows, join_table, read_evidence
+from bayescut.circuit.evidence import Evidence, Rows, join_table, read_evidence
 from bayescut.circuit.inputs._scratch import Sinks
 from bayescut.data.domains import code_dtype, missing_code
 from bayescut.exceptions import DataError
@@ -165,6 +165,35 @@ def sample_conditional(
     return join_table(circuit.domains, *_complete(circuit, read, False, seeds, n_jobs))
 
 
+def completed_numbers(
+    circuit: Circuit,
+    rows: Any,
+    random_state: RandomState = None,
+    *,
+    maximise: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[CodeArray, FloatArray]:
+    """Complete rows by draws, or by their most probable explanations, with numbers.
+
+    Returns
+    -------
+    codes : array (n, m)
+        All states.
+    numbers : float64 array (n, m)
+        Those given, and those that normal leaves have come up with, in steps of their columns; NaN
+        where all that is known of a number is its cell.
+    """
+    read = _read(circuit, rows)
+    seeds = np.zeros(read.n_rows, dtype=np.uint64)
+    if not maximise:
+        seeds = _generator(random_state).integers(2**64, size=read.n_rows, dtype=np.uint64)
+    codes, values = _complete(circuit, read, maximise, seeds, n_jobs)
+    if not values.shape[1]:
+        return codes, np.full(codes.shape, np.nan)
+    m = codes.shape[1]
+    return codes, _recorded(circuit, codes, values[:, :m], ~np.isnan(read.values[:, :m]))
+
+
 def conditional_log_likelihood(
     circuit: Circuit,
     query: Any,
@@ -213,8 +242,12 @@ def _conjunction(circuit: Circuit, asked: Rows, given: Rows) -> tuple[Rows, NDAr
     joint = np.where(in_query, codes[0], codes[1]).astype(dtype)
     values = asked.values
     if asked.values.shape[1]:
-        conflict |= both & (circuit.domains.n_states == 0) & (asked.values != given.values)
-        values = np.where(in_query, asked.values, given.values)
+        m = len(circuit.domains)
+        apart = asked.values[:, :m] != given.values[:, :m]
+        known = ~(np.isnan(asked.values[:, :m]) | np.isnan(given.values[:, :m]))
+        conflict |= both & ((circuit.domains.n_states == 0) | known) & apart
+        chosen = np.tile(in_query, asked.values.shape[1] // m)
+        values = np.where(chosen, asked.values, given.values)
     weights = asked.weights
     if given.weights.shape[1]:
         weights = given.weights if not weights.shape[1] else weights * given.weights
@@ -373,9 +406,37 @@ def mpe(
     read = _read(circuit, rows)
     seeds = np.zeros(read.n_rows, dtype=np.uint64)
     completed, numbers = _complete(circuit, read, True, seeds, n_jobs)
-    whole = Rows(completed, np.empty((1, 0)), numbers)
+    whole: Any = Rows(completed, np.empty((1, 0)), numbers)
+    if circuit.has_normals:
+        known = ~np.isnan(read.values[:, : len(circuit.domains)])
+        numbers = _recorded(circuit, completed, numbers[:, : len(circuit.domains)], known)
+        whole = Evidence(completed, values=with_modes(circuit, completed, numbers))
     log_value = log_likelihood(circuit, whole, n_jobs=n_jobs)
     return join_table(circuit.domains, completed, numbers), log_value
+
+
+def _recorded(
+    circuit: Circuit, codes: CodeArray, numbers: FloatArray, known: NDArray[np.bool_]
+) -> FloatArray:
+    """Round numbers that were not given to the steps of their columns, within their cells."""
+    out = numbers.copy()
+    for j, domain in enumerate(circuit.domains):
+        if domain.grid is not None:
+            rows = np.flatnonzero(~known[:, j] & ~np.isnan(numbers[:, j]))
+            found, own = domain.grid.snap(numbers[rows, j]), codes[rows, j].astype(np.int64)
+            # The end of a cell may round to the next one.
+            there = domain.grid.codes(found).astype(np.int64)
+            out[rows, j] = found - np.sign(there - own) * domain.grid.step
+    return out
+
+
+def with_modes(circuit: Circuit, codes: CodeArray, numbers: FloatArray) -> FloatArray:
+    """Give numbers of which the cell alone is known the mode of that cell."""
+    out = numbers[:, : codes.shape[1]].copy()
+    for j, domain in enumerate(circuit.domains):
+        if domain.grid is not None:
+            out[:, j] = np.where(np.isnan(out[:, j]), domain.grid.mode[codes[:, j]], out[:, j])
+    return out
 
 
 def _read(circuit: Circuit, rows: Any) -> Rows:

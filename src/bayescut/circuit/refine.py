@@ -8,7 +8,7 @@ import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import build
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, PRODUCT, SUM
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, NORMAL, PRODUCT, SUM
 from bayescut.circuit._model import Circuit
 from bayescut.data.domains import Domains
 from bayescut.exceptions import CircuitError
@@ -68,6 +68,11 @@ def refine(
             nodes.append(build.Node(kind, var=var, param=param, view=view))
         elif kind == JUNCTION:
             nodes.append(build.Node(kind, families=_families(circuit, i, finer)))
+        elif kind == NORMAL:
+            param = circuit.param[circuit.param_ptr[i] : circuit.param_ptr[i + 1]]
+            own = circuit.fam_var[circuit.fam_ptr[i] : circuit.fam_ptr[i + 1]].tolist()
+            blind = tuple(build.Family(v, (), np.zeros(1)) for v in own)
+            nodes.append(build.Node(kind, param=param, families=blind))
         elif kind in (SUM, PRODUCT):
             nodes.append(build.Node(kind, children=children, log_weight=log_weight))
         elif kind == DECISION:

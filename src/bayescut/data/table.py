@@ -84,6 +84,16 @@ class Table:
         """Whether any cell is not observed."""
         return bool((self.codes == missing_code(self.codes.dtype)).any())
 
+    @cached_property
+    def log_inside(self) -> FloatArray:
+        """Summed log-densities of the numbers of every row within their cells, shape (n,)."""
+        total = np.zeros(self.n_rows)
+        if self.values is not None:
+            for j, domain in enumerate(self.domains):
+                if domain.grid is not None:
+                    total += domain.grid.log_inside(self.values[:, j])
+        return total
+
     @property
     def all_weights(self) -> FloatArray:
         """The weights, ones if every row counts once."""

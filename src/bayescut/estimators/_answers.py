@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit, Evidence
+from bayescut.circuit.queries import completed_numbers
 from bayescut.data import Domain, Domains, Grid, encode_evidence, missing_code
 from bayescut.data.evidence import number_pieces
 from bayescut.data.narrow import Narrowed, inside, intersect, narrow, weights
@@ -78,7 +79,7 @@ class Given:
     @property
     def evidence(self) -> Evidence:
         """What a circuit is told."""
-        return Evidence(self.codes, self.weights)
+        return Evidence(self.codes, self.weights, self.values)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -232,14 +233,19 @@ def draw(
     circuit: Circuit, given: Given, rng: np.random.Generator, n_jobs: int | None
 ) -> tuple[CodeArray, FloatArray | None]:
     """Draw what is not known of each row: states and numbers."""
-    codes = circuit.sample_conditional(given.evidence, rng, n_jobs=n_jobs)
+    codes, drawn = completed_numbers(circuit, given.evidence, rng, n_jobs=n_jobs)
     numbers = {}
-    for j in given.grids():
+    for j, grid in given.grids().items():
         cells = given.cells(j)
         if isinstance(cells, Narrowed):
             numbers[j] = cells.draw(codes[:, j], rng.random(len(codes)), rng.random(len(codes)))
         else:
             numbers[j] = cells.draw(codes[:, j], rng.random(len(codes)))
+        # Where a normal leaf has drawn a number, that; an interval may end inside a cell.
+        known = ~np.isnan(drawn[:, j])
+        if isinstance(cells, Narrowed):
+            known &= inside(grid, drawn[:, j], cells.pieces)
+        numbers[j] = np.where(known, grid.snap(drawn[:, j]), numbers[j])
     return codes, complete(given, codes, numbers)
 
 
@@ -262,6 +268,18 @@ def mpe(
         peak = np.where(states[here] > 0, given.cells(j).peak, -np.inf)
         # Not zero: a cell may be all that other evidence allows.
         states[here] = np.where(peak > -np.inf, np.exp(np.maximum(peak - peak.max(), -700)), 0.0)
+    if circuit.has_normals:
+        told = Evidence(given.codes, states, given.values)
+        codes, chosen = completed_numbers(circuit, told, maximise=True, n_jobs=n_jobs)
+        best = {}
+        for j, grid in grids.items():
+            cells, own = given.cells(j), grid.snap(chosen[:, j])
+            known = ~np.isnan(own)
+            if isinstance(cells, Narrowed):
+                known &= inside(grid, own, cells.pieces)
+            best[j] = np.where(known, own, cells.mode[codes[:, j]])
+        whole = Given(given.domains, codes, complete(given, codes, best))
+        return codes, whole.values, log_density(circuit, whole, n_jobs)
     codes, value = circuit.mpe(Evidence(given.codes, states), n_jobs=n_jobs)
     values = complete(given, codes, {j: given.cells(j).mode[codes[:, j]] for j in grids})
     found = replace(given, codes=codes, values=values)

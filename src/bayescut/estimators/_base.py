@@ -84,6 +84,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
     _one_completion = False
     # Whether the learner fills the gaps of a table by itself.
     _takes_gaps = False
+    # Cells of a number, of which the learner sees unions.
+    _max_cells = MOST_CELLS
     # What a checkpoint was made from, see `_fingerprint`.
     _made_from: str | None = None
 
@@ -121,8 +123,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             X, domains, allow_missing=True, estimator_name=type(self).__name__
         )
         check_choice("missing", self.missing, ("random", "informative"))
-        table = choose_resolution(fill_empty(Table(codes, domains, weights, values)))
-        check_size(table.domains, self._set_apart(table.domains, table.n_rows))
+        table = self._resolve(fill_empty(Table(codes, domains, weights, values)))
         told: list[int] = []
         if self.missing == "informative":
             if getattr(self, "_valid", None) is not None:
@@ -140,6 +141,12 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         finally:
             del self._source
         return self
+
+    def _resolve(self, table: Table) -> Table:
+        """Return the table in the cells that the learner is given, if its pairs can be counted."""
+        table = choose_resolution(table)
+        check_size(table.domains, self._set_apart(table.domains, table.n_rows))
+        return table
 
     def _gap_seed(self) -> int:
         """Seed of the draws of missing cells: the same table gives the same model."""
@@ -162,7 +169,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             columns=self.columns,
             n_states=self.n_states,
             sample_weight=weights,
-            max_cells=MOST_CELLS,
+            max_cells=self._max_cells,
         )
         return report.domains, weights
 

@@ -6,7 +6,11 @@ import copy
 import math
 from typing import Any, TypeVar
 
+import numpy as np
+
 from bayescut._interrupts import interruptible
+from bayescut._typing import FloatArray
+from bayescut.circuit.queries import completed_numbers, with_modes
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._validation import check_count, check_weights
 from bayescut.learn.compress import compress
@@ -57,13 +61,18 @@ class Compressible(CircuitEstimator):
         True
         """
         circuit = self._fitted_circuit()
+        values: FloatArray | None
         most = check_count("max_parameters", max_parameters)
         if X is None:
-            codes, weights = circuit.sample(_N_DRAWN, 0, n_jobs=self._threads()), None
+            blank = np.full((_N_DRAWN, len(circuit.domains)), -1)
+            codes, values = completed_numbers(circuit, blank, 0, n_jobs=self._threads())
+            values = with_modes(circuit, codes, values)
+            weights = None
         else:
-            codes = self._encode(X)
+            given = self._table(X)
+            codes, values = given.codes, given.values
             weights = check_weights(sample_weight, len(codes))
-        small = compress(circuit, most, codes, weights, n_jobs=self._threads())
+        small = compress(circuit, most, codes, weights, values=values, n_jobs=self._threads())
         other = copy.copy(self)
         other.circuit_ = small
         other.n_parameters_ = small.n_parameters

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit import Circuit
+from bayescut.circuit import Circuit, Evidence
 from bayescut.data import Domains, encode_table, learn_domains
 from bayescut.data.table import Table
 from bayescut.data.tables import as_table
@@ -133,10 +133,19 @@ def as_wide(
 
 
 def posterior(
-    circuit: Circuit, codes: CodeArray, column: int, n_jobs: int | None = None
+    circuit: Circuit,
+    codes: CodeArray,
+    column: int,
+    n_jobs: int | None = None,
+    values: FloatArray | None = None,
 ) -> FloatArray:
     """Probabilities of a column's states given the other columns, shape (n, K)."""
     blank = codes.copy()
     blank[:, column] = np.iinfo(codes.dtype).max
     lo, hi = circuit.domains.offsets[column : column + 2]
-    return circuit.marginals(blank, n_jobs=n_jobs)[:, lo:hi]
+    return circuit.marginals(told(circuit, blank, values), n_jobs=n_jobs)[:, lo:hi]
+
+
+def told(circuit: Circuit, codes: CodeArray, values: FloatArray | None) -> CodeArray | Evidence:
+    """What a circuit is told of rows: codes, and the numbers if some of its leaves read them."""
+    return Evidence(codes, values=values) if circuit.has_normals else codes

@@ -12,12 +12,19 @@ import numpy as np
 
 from bayescut._jobs import count_jobs
 from bayescut._progress import progress
+from bayescut._typing import IntArray
 from bayescut.circuit import Circuit
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._compress import Compressible
 from bayescut.estimators._cutset import CutsetNetwork
-from bayescut.estimators._validation import check_count, check_number, check_width, draw_seed
+from bayescut.estimators._validation import (
+    check_count,
+    check_number,
+    check_size,
+    check_width,
+    draw_seed,
+)
 from bayescut.exceptions import ModelFileError
 from bayescut.files import save
 from bayescut.learn.clock import Clock
@@ -25,10 +32,12 @@ from bayescut.learn.continuous import ContinuousLearner
 from bayescut.learn.copies import Copies
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.ensemble import EnsembleLearner
-from bayescut.learn.gaps import Completions
 from bayescut.learn.mixture import ComponentLearner
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.normal_leaves import NormalLearner, smooth_columns
+from bayescut.learn.own_tables import OwnTables
 from bayescut.learn.pool import BAG, Members, Pool
+from bayescut.learn.resolution import best_depth, coarser_domains
 from bayescut.learn.shared import SharedLearner
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
@@ -42,6 +51,8 @@ _REST_FROM_SAVING = 9.0
 # A row is unseen by an eighth of the chains. Fewer folds make the weights of recipes surer and the
 # chains worse: dna -78.79 with 4, -78.63 with 8, -78.54 with all rows.
 _N_FOLDS = 8
+# Most parents of a column that stands beside Gaussian numbers.
+_BESIDE_NUMBERS = 2
 # Seconds from which there is time for continuous members among the others.
 _CONTINUOUS_BUDGET = 60.0
 
@@ -54,9 +65,11 @@ class CutsetEnsemble(Compressible):
     at every sweep, and the last sweep of many independent chains is kept. In *shared* chains all
     components have one structure, learned from a bootstrap sample, and tables of their own; in
     chains of *trees* they are networks as `CNetBD` learns them. *Bags* are single cutset networks
-    on bootstrap samples, and *continuous* members mixtures of trees over a latent variable. The
-    first member is the single network of all rows. Every other member leaves out some rows, and the
-    weights of the recipes maximise the likelihood of rows their members have not seen; no
+    on bootstrap samples, and *continuous* members mixtures of trees over a latent variable. In
+    *gaussian* chains the numbers of a component are jointly Gaussian, each regressed on some of the
+    others. The first member is the single network of all rows. Every other member leaves out some
+    rows, sees numbers in cells of its own and missing cells in draws of its own, and the weights of
+    the recipes maximise the likelihood of what is observed of rows their members have not seen; no
     validation set is needed. Recipes of a large weight for their cost make more members.
 
     A weight of k is a row given k times, exactly. Equal rows are left out together if there are
@@ -86,6 +99,10 @@ class CutsetEnsemble(Compressible):
         Whether the single network, as `CutsetNetwork` learns it from all rows, is the first member.
         If rows that had no part in learning say that nothing is gained by averaging, it is the
         model.
+    gaussian : bool, default=True
+        Whether there are chains whose components have Gaussian leaves, for tables with two numbers
+        or more that vary smoothly. Intervals of several such numbers at once have no exact answer
+        then: such evidence is refused by name.
     continuous : bool or None, default=None
         Whether some members are continuous mixtures of trees, as `ContinuousMixture` learns them,
         of up to 2,048 points. None: if there is a time budget of 60 seconds or more.
@@ -119,7 +136,7 @@ class CutsetEnsemble(Compressible):
     n_members_ : dict
         Number of members made by each recipe: ``"network"``, ``"chain 1"`` and ``"chain 0.5"`` for
         chains under these strengths of the prior, ``"shared 1"`` and ``"shared 8"`` for chains of
-        one structure of these widths, ``"trees"``, ``"bag"``, and ``"continuous"``.
+        one structure of these widths, ``"gaussian"``, ``"trees"``, ``"bag"``, and ``"continuous"``.
     recipe_weights_ : dict
         Weights of the recipes. Those below 0.001 are not part of the circuit.
     oob_score_ : float
@@ -141,6 +158,7 @@ class CutsetEnsemble(Compressible):
     _state_names = ("oob_score_", "n_members_", "recipe_weights_", "seed_")
 
     _takes_gaps = True
+    _max_cells = 64
 
     oob_score_: float
     n_members_: dict[str, int]
@@ -160,6 +178,7 @@ class CutsetEnsemble(Compressible):
         shared_widths: Sequence[int] = (1, 8),
         trees: bool = True,
         network: bool = True,
+        gaussian: bool = True,
         continuous: bool | None = None,
         n_bags: int | None = None,
         width: int = 4,
@@ -183,6 +202,7 @@ class CutsetEnsemble(Compressible):
         self.shared_widths = shared_widths
         self.trees = trees
         self.network = network
+        self.gaussian = gaussian
         self.continuous = continuous
         self.n_bags = n_bags
         self.width = width
@@ -202,17 +222,21 @@ class CutsetEnsemble(Compressible):
         deadline = math.inf
         if self.time_budget is not None:
             deadline = time.monotonic() + check_number("time_budget", self.time_budget, strict=True)
-        learner = self._ensemble_learner(table.total_weight())
+        learner = self._ensemble_learner(table.total_weight(), smooth_columns(table))
         if learner.n_chains + learner.n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
         if self.checkpoint is not None:
             self._begin_checkpoint(self.checkpoint, table.codes, table.weights)
-        if table.has_gaps:
-            # No more than a quarter of the time: a short run is better off with more members.
-            until = deadline - 0.75 * (self.time_budget or 0.0)
-            gap_seed = self._gap_seed()
-            table = Completions(table, gap_seed, n_jobs=learner.n_jobs, deadline=until).single(0)
+        depth = self.__dict__.pop("_depth", None)
         copies = Copies.of(table, _N_FOLDS)
+        # No more than a quarter of the time for gaps: a short run is better off with more members.
+        tables = OwnTables(
+            copies.table,
+            depth,
+            self._gap_seed(),
+            n_jobs=learner.n_jobs,
+            deadline=deadline - 0.75 * (self.time_budget or 0.0),
+        )
         pool, seed = self._resume(copies.table.n_rows, learner.recipes)
         save_at = math.inf if self.checkpoint is None else -math.inf
         n_sweeps = learner.n_chains * (learner.n_burn + learner.n_keep)
@@ -220,7 +244,7 @@ class CutsetEnsemble(Compressible):
         try:
             with progress(type(self).__name__, total, self.verbose) as advance:
                 clock = Clock(deadline, _told_the_time(advance) if self.time_budget else advance)
-                for _ in learner.turns(pool, copies, seed, clock):
+                for _ in learner.turns(pool, copies, tables, seed, clock):
                     if pool.n_members and time.monotonic() >= save_at:
                         began = time.monotonic()
                         self._settle(pool, copies, seed)
@@ -233,11 +257,18 @@ class CutsetEnsemble(Compressible):
         self._save_checkpoint(pool)
         return self.circuit_
 
+    def _resolve(self, table: Table) -> Table:
+        """See `CircuitEstimator._resolve`: members see coarser cells, each its own."""
+        self._depth = best_depth(table)
+        seen = table.domains
+        check_size(seen if self._depth is None else coarser_domains(seen, self._depth))
+        return table
+
     def _check_settings(self) -> None:
         super()._check_settings()
         self._ensemble_learner(1.0)
 
-    def _ensemble_learner(self, n_rows: float) -> EnsembleLearner:
+    def _ensemble_learner(self, n_rows: float, numbers: IntArray | None = None) -> EnsembleLearner:
         size = self.n_components
         if size is None:
             # Large tables bear more (validation of kdd -2.331 with 200, -2.336 with 60), others
@@ -263,15 +294,19 @@ class CutsetEnsemble(Compressible):
         width = check_width("width", self.width)
         shrink = bool(self.shrinkage)
         n_jobs = count_jobs(self.n_jobs)
-        chains: dict[str, ComponentLearner] = {
+        chains: dict[str, ComponentLearner] = {}
+        if numbers is not None and len(numbers) > 1 and self.gaussian:
+            shared = SharedLearner(score, StructurePrior(), _BESIDE_NUMBERS, shrink=shrink)
+            chains["gaussian"] = NormalLearner(shared, StructurePrior(), numbers)
+        chains |= {
             f"chain {scale:g}": NetworkLearner(
                 score, StructurePrior(scale=scale), width, candidates=None, shrink=shrink
             )
             for scale in scales
         }
-        for shared in widths:
-            learner = SharedLearner(score, StructurePrior(), shared, shrink=shrink)
-            chains[f"shared {shared}"] = learner
+        for most in widths:
+            learner = SharedLearner(score, StructurePrior(), most, shrink=shrink)
+            chains[f"shared {most}"] = learner
         if self.trees:
             chains["trees"] = CutsetLearner(BayesDirichlet(_TREES_ESS))
         single = CutsetNetwork(ess=self.ess, shrinkage=self.shrinkage)._learner(n_jobs)

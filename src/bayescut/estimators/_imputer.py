@@ -13,6 +13,7 @@ from bayescut._interrupts import interruptible, late_interrupts
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Evidence
+from bayescut.circuit.queries import completed_numbers
 from bayescut.data import Domains, decode, missing_code
 from bayescut.data.tables import is_frame
 from bayescut.estimators._job import DensityJob
@@ -231,10 +232,17 @@ def fill(
         return filled, numbers
     columns = np.flatnonzero(gaps.any(axis=0)).tolist()
     if method in ("mpe", "sample"):
-        if method == "mpe":
-            filled[rows] = circuit.mpe(Evidence(codes[rows], _peaks(domains)), n_jobs=n_jobs)[0]
-        else:
-            filled[rows] = circuit.sample_conditional(codes[rows], rng, n_jobs=n_jobs)
+        known = None if values is None else values[rows]
+        peaks = _peaks(domains) if method == "mpe" else None
+        filled[rows], drawn = completed_numbers(
+            circuit,
+            Evidence(codes[rows], peaks, known if circuit.has_normals else None),
+            rng,
+            maximise=method == "mpe",
+            n_jobs=n_jobs,
+        )
+        by_leaves = np.full(codes.shape, np.nan)
+        by_leaves[rows] = drawn
         for j in columns:
             grid, wanted = domains[j].grid, gaps[:, j]
             if grid is None or numbers is None:
@@ -243,6 +251,8 @@ def fill(
             numbers[wanted, j] = (
                 grid.mode[state] if method == "mpe" else grid.draw(state, rng.random(len(state)))
             )
+            own = wanted & ~np.isnan(by_leaves[:, j])
+            numbers[own, j] = grid.snap(by_leaves[own, j])
         return _without_empty(filled, domains), numbers
     block = 4096
     for begin in range(0, len(rows), block):

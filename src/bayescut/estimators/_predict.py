@@ -70,9 +70,11 @@ class SurprisalMixin:
         names = [d.name if d.name is not None else j for j, d in enumerate(self.domains_)]
         return pd.DataFrame(found, index=X.index, columns=names)
 
-    def _cell_posterior(self, codes: CodeArray, column: int) -> FloatArray:
+    def _cell_posterior(
+        self, codes: CodeArray, values: FloatArray | None, column: int
+    ) -> FloatArray:
         """Probabilities of a column's states given the other columns, shape (n, K)."""
-        return posterior(self.circuit_, codes, column, count_jobs(self.n_jobs))
+        return posterior(self.circuit_, codes, column, count_jobs(self.n_jobs), values)
 
     def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
         check_is_fitted(self, "circuit_")
@@ -159,10 +161,10 @@ class PredictMixin(SurprisalMixin):
         name = self.domains_[column].name
         if is_frame(X) and name is not None and name not in set(map(str, X.columns)):
             X = X.assign(**{name: np.nan})
-        codes, _ = self._read_table(X)
+        codes, values = self._read_table(X)
         if self.domains_[column].n_states == 0:
             raise DataError(f"Column {target!r} is continuous: use moments of the circuit.")
-        return column, posterior(self.circuit_, codes, column, count_jobs(self.n_jobs))
+        return column, posterior(self.circuit_, codes, column, count_jobs(self.n_jobs), values)
 
 
 def predicted(found: FloatArray, domain: Domain, method: str | None) -> NDArray[Any]:
@@ -197,7 +199,7 @@ def cell_surprisal(
     codes: CodeArray,
     values: FloatArray | None,
     relative: bool,
-    ask: Callable[[CodeArray, int], FloatArray],
+    ask: Callable[[CodeArray, FloatArray | None, int], FloatArray],
 ) -> FloatArray:
     """Surprisal of every observed cell given the other cells of its row, NaN elsewhere.
 
@@ -215,7 +217,7 @@ def cell_surprisal(
         if domain.grid is not None:
             log_mass = np.log(domain.grid.mass)
         for rows in _blocks(np.flatnonzero(observed[:, j])):
-            found = ask(codes[rows], j)
+            found = ask(codes[rows], None if values is None else values[rows], j)
             own = np.take_along_axis(found, codes[rows, j][:, None].astype(np.int64), axis=1)[:, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
                 surprise = -np.log(own)

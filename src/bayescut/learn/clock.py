@@ -86,6 +86,10 @@ class WatchedCosts:
         self.check()
         return self.prior.cut_cost(n_columns)
 
+    def group_cost(self, n_questions: int) -> float:
+        """See `StructureCosts`."""
+        return self.prior.group_cost(n_questions)
+
 
 def watched(learner: Any, clock: Clock) -> Any:
     """Return a learner that raises `OutOfTime` when the time is up, soon if not at once."""

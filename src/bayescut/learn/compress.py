@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit import Circuit
+from bayescut.circuit import Circuit, Evidence
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, SUM
 from bayescut.circuit.inputs import INPUTS
 
@@ -27,6 +27,7 @@ def compress(
     codes: CodeArray,
     sample_weight: FloatArray | None = None,
     *,
+    values: FloatArray | None = None,
     n_jobs: int = 1,
 ) -> Circuit:
     r"""Drop components of a mixture until it has at most so many parameters.
@@ -46,6 +47,8 @@ def compress(
         Rows that count.
     sample_weight : float64 array of shape (n,), optional
         Their weights.
+    values : float64 array of shape (n, m), optional
+        Their numbers, for circuits with normal leaves.
     n_jobs : int
         Threads.
 
@@ -66,7 +69,10 @@ def compress(
         )
     weights = np.exp(circuit.log_weight[begin:])
     rows, row_weights = _some_rows(codes, sample_weight, len(sizes))
-    shares, log_likelihood = circuit.responsibilities(rows, n_jobs=n_jobs)
+    told: Any = codes[rows]
+    if circuit.has_normals:
+        told = Evidence(told, values=None if values is None else values[rows])
+    shares, log_likelihood = circuit.responsibilities(told, n_jobs=n_jobs)
     possible = log_likelihood > -np.inf
     if not (row_weights[possible] > 0).any():
         raise ValueError("the rows to compress by are impossible to the model, or have no weight")
@@ -176,14 +182,14 @@ def _segments(ptr: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
 
 def _some_rows(
     codes: CodeArray, sample_weight: FloatArray | None, n_components: int
-) -> tuple[CodeArray, FloatArray]:
+) -> tuple[IntArray, FloatArray]:
     """Rows enough to tell components apart, drawn if there are more."""
     weights = np.ones(len(codes)) if sample_weight is None else sample_weight
     most = int(np.clip(_MOST_CELLS // n_components, _LEAST_ROWS, _MOST_ROWS))
     if len(codes) <= most:
-        return codes, weights
+        return np.arange(len(codes)), weights
     rows = np.sort(np.random.default_rng(0).choice(len(codes), most, replace=False))
-    return np.ascontiguousarray(codes[rows]), weights[rows]
+    return rows, weights[rows]
 
 
 def _fit_weights(odds: FloatArray, weights: FloatArray, row_weights: FloatArray) -> FloatArray:

@@ -51,8 +51,9 @@ class Copies:
         codes = np.ascontiguousarray(table.codes[used])
         keys = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        place = place.ravel()
         weights = None if table.weights is None else table.weights[used]
-        total = np.bincount(place.ravel(), weights, minlength=len(first)).astype(np.float64)
+        total = np.bincount(place, weights, minlength=len(first)).astype(np.float64)
         few = total.sum() <= max(_MOST_COPIES * len(first), _MOST_ROWS)
         if few and bool(np.all(total == np.floor(total))):
             copies, parts = total.astype(np.int64), None
@@ -60,7 +61,10 @@ class Copies:
             copies = np.where(total >= n_folds, n_folds, 1)
             parts = np.repeat(total / copies, copies)
         group = np.repeat(np.arange(len(first)), copies)
-        rows = Table(np.ascontiguousarray(codes[first][group]), table.domains, parts)
+        values = None
+        if table.values is not None:
+            values = table.values[used][_sources(table.values[used], place, weights, copies, first)]
+        rows = Table(np.ascontiguousarray(codes[first][group]), table.domains, parts, values)
         return cls(rows, group, (total < n_folds)[group], n_folds)
 
     def folds(self, seed: int) -> IntArray:
@@ -94,6 +98,26 @@ class Copies:
         if self.table.weights is None:
             return self.table, np.repeat(every, times), unseen
         return self.table.with_weights(self.table.weights * times), every[times > 0], unseen
+
+
+def _sources(
+    values: FloatArray,
+    place: IntArray,
+    weights: FloatArray | None,
+    copies: IntArray,
+    first: IntArray,
+) -> IntArray:
+    """Return which row each copy has its numbers from: rows in equal cells may differ in them."""
+    times = np.ones(len(place), dtype=np.int64)
+    if weights is not None:
+        if not np.array_equal(weights, np.floor(weights)):
+            return np.repeat(first, copies)
+        times = weights.astype(np.int64)
+    if not np.array_equal(np.bincount(place, times, minlength=len(first)), copies):
+        return np.repeat(first, copies)
+    # The order of the rows makes no difference, as far as their numbers have different sums.
+    order = np.lexsort((np.nansum(values, axis=1), place))
+    return np.repeat(order, times[order])
 
 
 def draw_rows(table: Table, rng: np.random.Generator) -> tuple[Table, IntArray]:

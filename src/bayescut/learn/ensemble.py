@@ -6,6 +6,8 @@ Members are made by several recipes, because none is best everywhere:
 * *chains*: mixtures whose rows are assigned by draws from their responsibilities and which are
   relearned at every sweep; the last sweeps of many chains are averaged. The structure prior has its
   full strength in some and less in others,
+* *gaussian* chains: the numbers of a component are jointly Gaussian
+  (`bayescut.learn.normal_leaves`),
 * *shared* chains: the components of a chain have one structure, narrow or wide, and tables of their
   own (`bayescut.learn.shared`),
 * chains of *trees*: their components are the published networks, cuts over spanning trees without
@@ -13,9 +15,10 @@ Members are made by several recipes, because none is best everywhere:
 * *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts,
 * *continuous* mixtures of trees (`bayescut.learn.continuous`).
 
-Every member leaves rows out (a chain one fold, a bag those not drawn), and the weight of each
-recipe is fitted to the rows its members have not seen (`bayescut.learn.pool`). The single network
-sees all rows; it is judged by what it makes of all folds but one.
+Every member but the first sees numbers in cells of its own, and missing cells in draws of its own
+(`bayescut.learn.own_tables`). It leaves rows out (a chain one fold, a bag those not drawn), and the
+weight of each recipe is fitted to the rows its members have not seen (`bayescut.learn.pool`). The
+single network sees all rows; it is judged by what it makes of all folds but one.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from bayescut.learn.copies import Copies
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.mixture import ComponentLearner, StructuralEM
 from bayescut.learn.network import NetworkLearner
+from bayescut.learn.own_tables import OwnTables
 from bayescut.learn.pool import BAG, NETWORK, Members, Pool
 from bayescut.learn.rules import RandomGain
 from bayescut.learn.start import KMeansStart
@@ -44,6 +48,8 @@ from bayescut.learn.start import KMeansStart
 CONTINUOUS = "continuous"
 # Bags of one turn. Not the number of threads, on which the result must not depend.
 _BAGS_OF_A_TURN = 4
+# Numbers of the bags' own tables, beyond those of the chains'.
+_FIRST_BAG = 1 << 20
 # Rows looked at for each cluster a chain starts from. The sweeps forget the start: validation of
 # book after k-means on all rows -32.94, on these -32.88, in a third of the time.
 _ROWS_OF_A_CLUSTER = 50
@@ -109,7 +115,9 @@ class EnsembleLearner:
         last = [] if self.continuous is None else [CONTINUOUS]
         return [*first, *self.chains, BAG, *last]
 
-    def turns(self, pool: Pool, copies: Copies, seed: int, clock: Clock) -> Iterator[str]:
+    def turns(
+        self, pool: Pool, copies: Copies, tables: OwnTables, seed: int, clock: Clock
+    ) -> Iterator[str]:
         """Add members until there are as many as asked for, or the time is up.
 
         Yields the recipe of each turn. Under a clock every recipe first gets a part of the time
@@ -122,14 +130,16 @@ class EnsembleLearner:
         pool : Pool
             Changed in place.
         copies : Copies
-            What to learn from.
+            What members are judged by.
+        tables : OwnTables
+            The same rows as each member sees them.
         seed : int
             Seed of everything. What a turn makes depends on nothing but this, its recipe and its
             number, but for the clock.
         clock : Clock
             Says when the time is up.
         """
-        table, weights = copies.table, copies.table.weights
+        weights = copies.table.weights
         clusters: KMeansStart | None = None
         folds = copies.folds(seed)
         sizes = dict.fromkeys(self.chains, self.n_components)
@@ -148,21 +158,21 @@ class EnsembleLearner:
                 if recipe == BAG and self._bag_seconds(pool) <= clock.left / 2:
                     turn_clock = clock  # a bag cannot be made smaller
             left_out = np.flatnonzero(folds == members.n_turns % copies.n_folds)
-            if len(left_out) == table.n_rows:
+            if len(left_out) == copies.table.n_rows:
                 left_out = left_out[:0]
             began = time.monotonic()
             if recipe == NETWORK:
-                self._add_network(pool, copies, left_out, clock)
+                self._add_network(pool, copies, tables, left_out, clock)
             elif recipe == BAG:
-                self._add_bags(pool, copies, seed, turn_clock)
+                self._add_bags(pool, copies, tables, seed, turn_clock)
             elif recipe == CONTINUOUS:
-                self._add_continuous(pool, copies, left_out, seed, turn_clock)
+                self._add_continuous(pool, copies, tables, left_out, seed, turn_clock)
             else:
                 if clusters is None:
-                    clusters = KMeansStart(table, self.n_components)
+                    clusters = KMeansStart(tables.plain.table, self.n_components)
                 size = sizes[recipe]
                 fitting = self._add_chain(
-                    pool, recipe, copies, left_out, clusters, size, seed, turn_clock
+                    pool, recipe, copies, tables, left_out, clusters, size, seed, turn_clock
                 )
                 if size == self.n_components and _FEWEST_COMPONENTS <= fitting < size:
                     sizes[recipe] = fitting
@@ -212,10 +222,13 @@ class EnsembleLearner:
 
     # ---------------------------------------------------------------- turns
 
-    def _add_network(self, pool: Pool, copies: Copies, left_out: IntArray, clock: Clock) -> None:
+    def _add_network(
+        self, pool: Pool, copies: Copies, tables: OwnTables, left_out: IntArray, clock: Clock
+    ) -> None:
         """Learn the single network of all rows, once, and one that has not seen a fold."""
         assert self.single is not None
-        table, members = copies.table, pool.recipes[NETWORK]
+        own, members = tables.plain, pool.recipes[NETWORK]
+        table = own.table
         every = np.arange(table.n_rows, dtype=np.int32)
         if not members.circuits:
             learner = self.single
@@ -225,7 +238,8 @@ class EnsembleLearner:
                 if (time.monotonic() - began) * _TIMES_THE_PART > clock.left:
                     learner = replace(learner, width=1, candidates=None)  # the smallest member
             began = time.monotonic()
-            members.circuits.append(freeze_cutset(learner.learn(table, every), table.domains))
+            circuit = freeze_cutset(learner.learn(table, every), table.domains)
+            members.circuits.append(own.restore(circuit))
             members.expected = time.monotonic() - began
             clock.advance(1)
             if learner is not self.single or members.expected > clock.left / 2:
@@ -233,7 +247,7 @@ class EnsembleLearner:
         if len(left_out):
             inside = np.delete(every, left_out)
             circuit = freeze_cutset(self.single.learn(table, inside), table.domains)
-            members.judge(circuit, table, left_out, self.n_jobs)
+            members.judge(own.restore(circuit), copies.table, left_out, self.n_jobs)
             clock.advance(0)
 
     def _add_chain(
@@ -241,6 +255,7 @@ class EnsembleLearner:
         pool: Pool,
         recipe: str,
         copies: Copies,
+        tables: OwnTables,
         left_out: IntArray,
         clusters: KMeansStart,
         size: int,
@@ -252,9 +267,10 @@ class EnsembleLearner:
         Returns the number of components there is time for, which is less than ``size`` where the
         first ones have shown that not even one sweep would end in time.
         """
-        table, members = copies.table, pool.recipes[recipe]
-        inside = np.delete(np.arange(table.n_rows), left_out)
+        members = pool.recipes[recipe]
+        inside = np.delete(np.arange(copies.table.n_rows), left_out)
         number = pool.turn_number(recipe)
+        own = tables.draw(number)
         learner = self.chains[recipe]
         n_burn = self.n_burn * learner.sweep_factor
         n_sweeps = n_burn + self.n_keep
@@ -268,7 +284,7 @@ class EnsembleLearner:
                 clock.check()
             em = StructuralEM(
                 watched(learner, clock) if pool.n_members else learner,
-                table.take(inside),
+                own.table.take(inside),
                 assignment="sampled",
                 n_jobs=self.n_jobs,
                 seed=(seed * 1009 + number) % 2**31,
@@ -279,7 +295,7 @@ class EnsembleLearner:
                 circuit = iteration.circuit
                 pace.known = True
                 if sweep > n_burn:
-                    pool.add(recipe, circuit, table, left_out, self.n_jobs)
+                    pool.add(recipe, own.restore(circuit), copies.table, left_out, self.n_jobs)
                     kept += 1
                 clock.advance((self.n_burn + self.n_keep) / n_sweeps)
                 now = time.monotonic()
@@ -289,14 +305,16 @@ class EnsembleLearner:
         except OutOfTime:
             pass
         if kept == 0 and circuit is not None and sweep >= members.n_sweeps:
-            pool.add(recipe, circuit, table, left_out, self.n_jobs)
+            pool.add(recipe, own.restore(circuit), copies.table, left_out, self.n_jobs)
             kept = 1
         _learn_the_cost(members, max(time.monotonic() - began, pace.expected / 2), kept > 0)
         if kept and members.n_sweeps == 0:
             members.n_sweeps = sweep
         return size if kept else pace.fitting
 
-    def _add_bags(self, pool: Pool, copies: Copies, seed: int, clock: Clock) -> None:
+    def _add_bags(
+        self, pool: Pool, copies: Copies, tables: OwnTables, seed: int, clock: Clock
+    ) -> None:
         """Learn networks on bootstrap samples."""
         members = pool.recipes[BAG]
         turn = members.n_turns
@@ -310,13 +328,16 @@ class EnsembleLearner:
         def learn(i: int) -> tuple[Circuit, IntArray, float] | None:
             began = time.monotonic()
             rng = np.random.default_rng([seed, 11, turn, i])
-            table, rows, unseen = copies.bag(rng)
+            bag, rows, unseen = copies.bag(rng)
+            own = tables.draw(_FIRST_BAG + turn * _BAGS_OF_A_TURN + i)
+            table = own.table.with_weights(bag.weights)
             learner = replace(self.bags, candidates=RandomGain(0.2, 3, rng), n_jobs=1)
             try:
                 root = (watched(learner, clock) if may_stop else learner).learn(table, rows)
             except OutOfTime:
                 return None
-            return freeze_cutset(root, table.domains), unseen, time.monotonic() - began
+            circuit = own.restore(freeze_cutset(root, table.domains))
+            return circuit, unseen, time.monotonic() - began
 
         slowest, n_made = 0.0, 0
         began = time.monotonic()
@@ -336,11 +357,19 @@ class EnsembleLearner:
         return pool.recipes[NETWORK].expected * self.n_jobs
 
     def _add_continuous(
-        self, pool: Pool, copies: Copies, left_out: IntArray, seed: int, clock: Clock
+        self,
+        pool: Pool,
+        copies: Copies,
+        tables: OwnTables,
+        left_out: IntArray,
+        seed: int,
+        clock: Clock,
     ) -> None:
         """Learn a continuous mixture of all folds but one; part of them says when to stop."""
         assert self.continuous is not None
-        table, members = copies.table, pool.recipes[CONTINUOUS]
+        members = pool.recipes[CONTINUOUS]
+        own = tables.draw(pool.turn_number(CONTINUOUS))
+        table = own.table
         n_cells = int((table.sizes**2).sum())
         if clock.keeps_time and members.expected == 0.0:
             members.expected = _continuous_seconds(self.continuous, table.n_rows, n_cells)
@@ -365,7 +394,7 @@ class EnsembleLearner:
             n_jobs=self.n_jobs,
             deadline=deadline,
         )
-        pool.add(CONTINUOUS, member, table, left_out, self.n_jobs)
+        pool.add(CONTINUOUS, own.restore(member), copies.table, left_out, self.n_jobs)
         clock.advance(self.n_burn + self.n_keep)
         _learn_the_cost(members, time.monotonic() - began, made=True)
 

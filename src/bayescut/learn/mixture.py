@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit import Circuit
+from bayescut.circuit import Circuit, Evidence
 from bayescut.circuit.build import mixture
 from bayescut.circuit.queries import Responsibilities
 from bayescut.data.table import Table
@@ -38,7 +38,7 @@ class ComponentLearner(Protocol):
         """
         ...
 
-    def learn(self, table: Table, rows: IntArray | None = None) -> Settled:
+    def learn(self, table: Table, rows: IntArray | None = None) -> Settled | Circuit:
         """Learn a network from rows of a complete table, all if left out."""
         ...
 
@@ -62,14 +62,16 @@ class Iteration(NamedTuple):
     dropped: float
 
 
-def responsibilities(circuit: Circuit, codes: CodeArray, n_jobs: int) -> Responsibilities:
+def responsibilities(
+    circuit: Circuit, codes: CodeArray | Evidence, n_jobs: int
+) -> Responsibilities:
     r"""E-step: :math:`r_{nk} \propto a_k \, p(x_n \mid G_k)` with posterior-mean parameters.
 
     Parameters
     ----------
     circuit : Circuit
         A mixture: a sum over components.
-    codes : array of shape (n, m)
+    codes : array of shape (n, m), or Evidence
         Rows; missing cells are marginalised.
     n_jobs : int
         Threads.
@@ -79,6 +81,15 @@ def responsibilities(circuit: Circuit, codes: CodeArray, n_jobs: int) -> Respons
     Responsibilities
     """
     return circuit.responsibilities(codes, n_jobs=n_jobs)
+
+
+def evidence_of(table: Table, circuit: Circuit, rows: IntArray | None = None) -> Any:
+    """Return what a circuit is told of rows of a table: codes, and numbers if it looks at them."""
+    codes = table.codes if rows is None else table.codes[rows]
+    # What predicts one column of a table knows no numbers and no circuit's properties.
+    if table.values is None or not getattr(circuit, "has_normals", False):
+        return codes
+    return Evidence(codes, values=table.values if rows is None else table.values[rows])
 
 
 class StructuralEM:
@@ -142,7 +153,9 @@ class StructuralEM:
         weights = self.table.all_weights
         step = first
         while True:
-            shares, log_likelihood = responsibilities(circuit, self.table.codes, self.n_jobs)
+            shares, log_likelihood = responsibilities(
+                circuit, evidence_of(self.table, circuit), self.n_jobs
+            )
             yield Iteration(circuit, float(np.average(log_likelihood, weights=weights)), dropped)
             parts: list[FloatArray | None]
             if self.assignment == "sampled":
@@ -169,8 +182,10 @@ class StructuralEM:
         def learn(k: int) -> Circuit:
             if self.check is not None:
                 self.check()
-            root = self.learner.learn(self.table.with_weights(weights[k]), rows[k])
-            return freeze_cutset(root, self.table.domains)
+            found = self.learner.learn(self.table.with_weights(weights[k]), rows[k])
+            if isinstance(found, Circuit):
+                return found
+            return freeze_cutset(found, self.table.domains)
 
         order = sorted(range(len(rows)), key=lambda k: -len(rows[k]))
         found = dict(zip(order, side_by_side(learn, order, self.n_jobs), strict=True))

@@ -16,6 +16,7 @@ from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.build import mixture
 from bayescut.data.table import Table
+from bayescut.learn.mixture import evidence_of
 
 NETWORK = "network"
 BAG = "bag"
@@ -71,7 +72,9 @@ class Members:
     def judge(self, circuit: Circuit, table: Table, left_out: IntArray, n_jobs: int) -> None:
         """Take note of what a circuit predicts for rows it has not seen."""
         if len(left_out):
-            predicted = circuit.log_likelihood(table.codes[left_out], n_jobs=n_jobs)
+            predicted = circuit.log_likelihood(evidence_of(table, circuit, left_out), n_jobs=n_jobs)
+            if table.values is not None:
+                predicted = predicted + table.log_inside[left_out]
             self.unseen[left_out] = np.logaddexp(self.unseen[left_out], predicted)
             self.n_unseen[left_out] += 1
 

@@ -25,14 +25,16 @@ from scipy.special import gammaln
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, PRODUCT, SUM
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, NORMAL, PRODUCT, SUM
 from bayescut.circuit._passes import Passes
 from bayescut.circuit.evidence import Rows, read_evidence
 from bayescut.circuit.flows import Flows
 from bayescut.circuit.inputs import INPUTS, InputKind
+from bayescut.circuit.inputs.normal import Normal
 from bayescut.data.domains import missing_code
-from bayescut.exceptions import DataError
+from bayescut.exceptions import DataError, PropertyError
 from bayescut.scores.base import BIC, BayesDirichlet
+from bayescut.scores.wishart import NormalWishart
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def bayes_score(
     node_ess: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     gaussian_prior: NormalGamma | None = None,
+    normal_prior: NormalWishart | None = None,
     n_jobs: int | None = None,
 ) -> float:
     r"""Exact log marginal likelihood of the structure of a deterministic circuit.
@@ -109,6 +112,9 @@ def bayes_score(
         Non-negative weights.
     gaussian_prior : NormalGamma, optional
         Prior of Gaussian inputs.
+    normal_prior : NormalWishart, optional
+        Prior of normal leaves, over all columns of the circuit; a leaf has that of its columns.
+        Default: mean 0, scale 1, as many degrees of freedom as columns and two more.
     n_jobs : int, optional
         Threads.
 
@@ -145,7 +151,38 @@ def bayes_score(
     prior = gaussian_prior or NormalGamma()
     for kind, node in _continuous(circuit):
         total += kind.log_marginal(prior, counts.continuous[node])
+    if circuit.has_normals:
+        total += _normals(circuit, rows, counts, sample_weight, normal_prior, n_jobs)
     return total + _inside_views(circuit, rows, sample_weight, n_jobs)
+
+
+def _normals(
+    circuit: Circuit,
+    rows: Rows,
+    counts: Flows,
+    sample_weight: ArrayLike | None,
+    prior: NormalWishart | None,
+    n_jobs: int | None,
+) -> float:
+    """Log marginal likelihood of the numbers of normal leaves, less their densities in cells."""
+    m = len(circuit.domains)
+    if prior is None:
+        prior = NormalWishart(np.zeros(m), np.eye(m), 1.0, m + 2.0)
+    kind = INPUTS[NORMAL]
+    assert isinstance(kind, Normal)
+    total = 0.0
+    for node in np.flatnonzero(circuit.kind == NORMAL).tolist():
+        variables, parents = kind.structure(circuit, node)
+        seen = kind.seen(circuit, node, counts)
+        total += prior.marginal(variables).of_network(*seen, parents)
+    # What leaves take off for the cells is what values change by if there is nothing to take off.
+    bare = rows.values.copy()
+    bare[:, m:] = 0.0
+    structure = _structure(circuit)
+    inside = structure.log_likelihood(rows._replace(values=bare), n_jobs=n_jobs)
+    inside -= structure.log_likelihood(rows, n_jobs=n_jobs)
+    weights = np.ones(rows.n_rows) if sample_weight is None else np.asarray(sample_weight)
+    return total - float(weights @ inside)
 
 
 def bic_score(
@@ -179,6 +216,7 @@ def bic_score(
     -1.732868
     """
     score = BIC(beta)
+    _refuse_normals(circuit, "BIC is")
     rows = read_evidence(circuit, X)
     counts = _counts(circuit, rows, sample_weight, n_jobs)
     if counts is None:
@@ -229,6 +267,7 @@ def refit(
     array([0.125, 0.875])
     """
     BayesDirichlet(ess, divide)
+    _refuse_normals(circuit, "New parameters are")
     counts = _counts(circuit, read_evidence(circuit, X), sample_weight, n_jobs)
     if counts is None:
         raise DataError("The structure gives some row probability zero: it cannot be fitted to it.")
@@ -247,6 +286,11 @@ def refit(
         begin, end = circuit.param_ptr[node], circuit.param_ptr[node + 1]
         changed["param"][begin:end] = kind.refit(prior, counts.continuous[node])
     return replace(circuit, **changed)
+
+
+def _refuse_normals(circuit: Circuit, what: str) -> None:
+    if circuit.has_normals:
+        raise PropertyError(f"{what} not defined for circuits with normal leaves.")
 
 
 class _Tables(NamedTuple):

@@ -11,10 +11,12 @@ from bayescut.circuit.inputs.categorical import Categorical
 from bayescut.circuit.inputs.gaussian import Gaussian
 from bayescut.circuit.inputs.indicator import Indicator
 from bayescut.circuit.inputs.junction import Junction
+from bayescut.circuit.inputs.normal import Normal
 from bayescut.circuit.inputs.student import Student
 
 INPUTS: dict[int, InputKind] = {
-    kind.kind: kind for kind in (Indicator(), Categorical(), Junction(), Gaussian(), Student())
+    kind.kind: kind
+    for kind in (Indicator(), Categorical(), Junction(), Gaussian(), Student(), Normal())
 }
 
 __all__ = ["INPUTS", "InputKind"]
