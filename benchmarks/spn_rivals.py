@@ -229,7 +229,8 @@ def table(path: Path) -> str:
         paper = [float(r["paper_seconds"]) for r in found if r["paper_seconds"]]
         told = f"; published: {sum(paper):.0f} s" if paper else ""
         lines.append(f"Processor seconds of these sets together: {seconds:.0f}{told}.")
-        lines += [REMARKS[learner]] * (learner in REMARKS)
+        if learner in REMARKS:
+            lines.append(REMARKS[learner])
         head = ["data set", "test", "published*", "", "validation", "parameters", "nodes", "chosen",
                 "seconds", "processor", "seconds*"]  # fmt: skip
         cells = [
