@@ -17,8 +17,8 @@ from bayescut.exceptions import DataError, IdentifierWarning
 #: Most parents of a column: tables of 2^17 cells.
 MAX_WIDTH = 16
 # Learning holds the counts of pairs of states of a node, of the branches it tries and of the best
-# of them, and of nodes that wait: eight times four bytes for a pair at the peak. Columns of more than
-# two states take more (52 and 66 bytes measured): tables of their states, and of forests.
+# of them, and of nodes that wait: eight times four bytes for a pair at the peak. Columns of more
+# than two states take more (52 and 66 bytes measured): tables of their states, and of forests.
 _PAIR_BYTES = 32
 _STATES_PAIR_BYTES = 56
 _MOST_BYTES = 2**32
