@@ -97,7 +97,7 @@ def test_what_is_an_identifier():
 
 def test_the_guard_counts_what_is_learned_about():
     domains = Domains.of_sizes([2, 30_000, 5])
-    with pytest.raises(DataError, match=r"40 GiB to count\. Column 1 has 30000"):
+    with pytest.raises(DataError, match=r"47 GiB to count\. Column 1 has 30000"):
         check_size(domains)
     check_size(domains, np.array([1]))
 
@@ -136,7 +136,7 @@ learn(40, 400)
 before = peak()
 model = learn(1000, 8000)
 n_bits = 2 * 999 + 3
-print(model.n_cuts_, (peak() - before) / (n_bits**2 * _validation._PAIR_BYTES))
+print(model.n_cuts_, (peak() - before) / (n_bits**2 * _validation._STATES_PAIR_BYTES))
 """
 
 

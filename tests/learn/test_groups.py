@@ -299,7 +299,7 @@ def test_nodes_that_let_go_of_their_counts_are_counted_again(products, monkeypat
     sizes = [5, 6, 4, 3, 5, 4, 6, 5]
     codes = rows_with_groups(8, 1500, sizes)
     one, kept_counts = network(codes, sizes, products=products)
-    assert one.n_cuts > 3
+    assert one.n_cuts > 0
     monkeypatch.setattr(cutset, "_MOST_WAITING", 0)
     _, counted_again = network(codes, sizes, products=products)
     for name, array in kept_counts.arrays().items():

@@ -17,8 +17,10 @@ from bayescut.exceptions import DataError, IdentifierWarning
 #: Most parents of a column: tables of 2^17 cells.
 MAX_WIDTH = 16
 # Learning holds the counts of pairs of states of a node, of the branches it tries and of the best
-# of them, and of nodes that wait: 46 to 55 bytes for a pair at the peak, on two threads.
-_PAIR_BYTES = 48
+# of them, and of nodes that wait: eight times four bytes for a pair at the peak. Columns of more
+# than two states take more (52 and 66 bytes measured): tables of their states, and of forests.
+_PAIR_BYTES = 32
+_STATES_PAIR_BYTES = 56
 _MOST_BYTES = 2**32
 # A column of more states than this with fewer rows for each than that teaches nothing but itself:
 # names, numbers of customers, amounts of money taken for labels.
@@ -126,13 +128,14 @@ def check_size(domains: Domains, apart: IntArray | None = None) -> None:
     if apart is not None:
         states[apart] = 1
     n_bits = int((states - 1).sum())
-    if n_bits**2 * _PAIR_BYTES <= _MOST_BYTES:
+    n_bytes = n_bits**2 * (_STATES_PAIR_BYTES if np.any(states > 2) else _PAIR_BYTES)
+    if n_bytes <= _MOST_BYTES:
         return
     widest = int(states.argmax())
     name = domains[widest].name
     raise DataError(
         f"The columns have {n_bits + len(domains)} states together, whose pairs would take "
-        f"{n_bits**2 * _PAIR_BYTES / 2**30:.0f} GiB to count. Column "
+        f"{n_bytes / 2**30:.0f} GiB to count. Column "
         f"{widest if name is None else name!r} has {states[widest]} of them: leave out or bin such "
         "columns."
     )
