@@ -417,9 +417,9 @@ def test_the_files_at_hand(command: Command, tmp_path: Path, name: str) -> None:
     command.ok("impute", model, part, "-o", part, *options)
     filled = _cells(part.read_text(encoding="utf-8"), kind.separator)
     assert len(filled) == len(rows)
-    ignored = [list(rows[0]).index(kind.ignore) if kind.header else int(kind.ignore)] * bool(
-        kind.ignore
-    )
+    ignored = []
+    if kind.ignore:
+        ignored = [rows[0].index(kind.ignore) if kind.header else int(kind.ignore)]
     for before, after in zip(rows[kind.header :], filled[kind.header :], strict=True):
         for j, (cell, new) in enumerate(zip(before, after, strict=True)):
             if cell in GAPS and j not in ignored:
