@@ -1,5 +1,5 @@
-"""Density models for tables that learn their own structure, need no tuning, and answer any query
-exactly.
+"""Density models for tables that learn their own structure, need no tuning, and answer likelihoods,
+marginals and conditionals exactly.
 """
 
 from importlib import import_module

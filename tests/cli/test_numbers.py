@@ -78,7 +78,7 @@ def test_fit_as_it_comes(command: Command, table: Path, model: Path, tmp_path: P
     learned = bc.load(path)
     assert learned.domains_ == bc.load(model).domains_
     out = command.ok("show", path)
-    assert "numbers from" in out and "dates from" in out
+    assert "numbers, 98% from" in out and "dates, 98% from" in out
     scored = json.loads(command.ok("score", path, table, "--json"))
     assert scored["mean_log_likelihood"] == pytest.approx(summary["mean_log_likelihood"])
     command.ok("fit", table, "-o", path, "--kind", "children=number,age=label")

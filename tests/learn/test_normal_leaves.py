@@ -22,6 +22,7 @@ from bayescut.learn.normal_leaves import (
     determined_columns,
     smooth_columns,
 )
+from bayescut.learn.percell import CellPredictor
 from bayescut.learn.shared import SharedLearner
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
@@ -186,7 +187,8 @@ def test_jobs_of_such_an_ensemble(model) -> None:
     assert np.isfinite(odd).all()
     for method in ("median", "mpe", "sample"):
         rng = np.random.default_rng(0)
-        codes, values = fill(model.circuit_, given.codes, given.values, method, rng, 1)
+        cells = CellPredictor.of_circuit(model.circuit_)
+        codes, values = fill(cells, given.codes, given.values, method, rng, 1)
         assert not np.isnan(values[:, :4]).any()
         for j in range(4):
             grid = model.domains_[j].grid

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from bayescut.circuit import Evidence
 from bayescut.cli._answers import allowed, find_column, log_probability
 from bayescut.cli._compiling import compiling
 from bayescut.cli._errors import CommandError
@@ -13,6 +14,9 @@ from bayescut.cli._models import LoadedModel
 from bayescut.cli._report import save_figure
 from bayescut.cli._tables import PIPE
 from bayescut.cli._terminal import emit, emit_json, print_table
+
+if TYPE_CHECKING:
+    from bayescut.circuit import Evidence
 
 __all__ = ["show_dependence"]
 

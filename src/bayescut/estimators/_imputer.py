@@ -257,7 +257,8 @@ def fill(
     block = 4096
     for begin in range(0, len(rows), block):
         part = rows[begin : begin + block]
-        found = cells.proba(codes[part], columns, n_jobs)
+        known = None if values is None else values[part]
+        found = cells.proba(codes[part], columns, n_jobs, known)
         for j in columns:
             wanted = gaps[part, j]
             if not wanted.any():

@@ -18,7 +18,7 @@ import numpy as np
 
 from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.circuit import Circuit
+from bayescut.circuit import Circuit, Evidence
 from bayescut.circuit.build import mixture
 from bayescut.data.domains import missing_code
 from bayescut.data.table import Table
@@ -107,7 +107,11 @@ class CellPredictor:
         return cls(circuit, forests, normal, shares)
 
     def proba(
-        self, codes: CodeArray, columns: Sequence[int], n_jobs: int = 1
+        self,
+        codes: CodeArray,
+        columns: Sequence[int],
+        n_jobs: int = 1,
+        values: FloatArray | None = None,
     ) -> dict[int, FloatArray]:
         """Probabilities of the states of columns in rows in which they are not observed.
 
@@ -119,13 +123,17 @@ class CellPredictor:
             The columns asked about.
         n_jobs : int
             Threads.
+        values : float array of shape (n, m), optional
+            The numbers themselves, NaN where missing, for leaves that look at them.
 
         Returns
         -------
         dict of float64 arrays of shape (n, K)
         """
         offsets = self.circuit.domains.offsets
-        marginals = self.circuit.marginals(codes, n_jobs=n_jobs)
+        looks = values is not None and self.circuit.has_normals
+        rows = Evidence(codes, values=values) if looks else codes
+        marginals = self.circuit.marginals(rows, n_jobs=n_jobs)
         found = {}
         smooth = [j for j in columns if self.shares[j, 2] > 0]
         if self.normal is not None and smooth:

@@ -65,6 +65,9 @@ class DenseNetwork:
             "max_circuit_edges. Its tensors answer log-likelihoods, marginals and draws."
         )
 
+    #: No leaf of these networks looks at numbers.
+    has_normals = False
+
     @property
     def n_parameters(self) -> int:
         """Number of independent parameters."""
