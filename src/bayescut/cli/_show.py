@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from bayescut._atomic import writing
-from bayescut.cli._depends import show_dependence
 from bayescut.cli._errors import CommandError, count
 from bayescut.cli._models import LoadedModel, load_model
 from bayescut.cli._options import Json, ModelFile, Quiet
@@ -68,6 +67,8 @@ def show(
     if draw is not None:
         _draw(model, draw, lines, theme.value)
     if depends is not None:
+        from bayescut.cli._depends import show_dependence
+
         show_dependence(model, depends, lines, given, as_json=as_json)
         return
     if given is not None:

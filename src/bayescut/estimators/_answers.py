@@ -233,7 +233,11 @@ def draw(
     circuit: Circuit, given: Given, rng: np.random.Generator, n_jobs: int | None
 ) -> tuple[CodeArray, FloatArray | None]:
     """Draw what is not known of each row: states and numbers."""
-    codes, drawn = completed_numbers(circuit, given.evidence, rng, n_jobs=n_jobs)
+    if circuit.has_normals:
+        codes, drawn = completed_numbers(circuit, given.evidence, rng, n_jobs=n_jobs)
+    else:
+        codes = circuit.sample_conditional(given.evidence, rng, n_jobs=n_jobs)
+        drawn = np.full(codes.shape, np.nan)
     numbers = {}
     for j, grid in given.grids().items():
         cells = given.cells(j)
