@@ -1,6 +1,7 @@
 """Estimators on real tables: labels, numbers, dates, constants, columns without values."""
 
 import io
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -291,3 +292,24 @@ def test_model_files_hold_numbers(network, people):
         again.sample(20, random_state=0), network.sample(20, random_state=0)
     )
     assert again.domains_ == network.domains_
+
+
+def test_dates_in_arrays_are_read_as_they_are_given_back() -> None:
+    days = pd.date_range("2020-01-01", periods=40, freq="D")
+    spans = pd.to_timedelta(np.arange(40) % 9, unit="h")
+    frame = pd.DataFrame({"day": days, "span": spans, "kind": list("ab") * 20})
+    model = bc.CutsetNetwork(n_jobs=1).fit(frame)
+    array = np.empty(frame.shape, dtype=object)
+    for j, name in enumerate(frame):
+        array[:, j] = frame[name].to_numpy().astype(object) if name == "kind" else list(frame[name])
+    array[3, 0] = None
+    frame.loc[3, "day"] = pd.NaT
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no names
+        found = model.score_samples(array)
+    np.testing.assert_allclose(found, model.score_samples(frame))
+    array[2, 0] = "yesterday"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(DataError, match=r"'yesterday' in row 2.*is no date"):
+            model.score_samples(array)

@@ -195,9 +195,11 @@ def _encode(
     codes = job.from_columns(table.shape[0], labels, lambda row, column: table[row, column])
     # A large table of nothing but numbers is not copied.
     same = not labels and table.dtype == np.float64 and table.flags.c_contiguous
-    values = job.add_numbers(
-        codes, lambda j: array_numbers(table[:, j], domains.where, j), keep_values and not same
-    )
+
+    def array_column(j: int) -> FloatArray:
+        return array_numbers(table[:, j], domains.where, j, domains[j])
+
+    values = job.add_numbers(codes, array_column, keep_values and not same)
     return codes, table if same and keep_values else values
 
 

@@ -14,7 +14,7 @@ from bayescut._typing import FloatArray
 from bayescut.data.domains import Domain
 from bayescut.data.frames import dense, dtype_kind, is_category, plain_numbers
 from bayescut.data.tables import Where, is_missing
-from bayescut.data.times import time_kind, time_numbers
+from bayescut.data.times import time_kind, time_number, time_numbers
 from bayescut.exceptions import DataError
 
 __all__ = ["array_numbers", "check_numbers", "frame_numbers", "object_kind"]
@@ -126,11 +126,24 @@ def _to_times(column: Any, kind: str, where: Where, position: int) -> Any:
     return times
 
 
-def array_numbers(column: NDArray[Any], where: Where, position: int) -> FloatArray:
-    """Return the cells of an array column as float64 numbers."""
+def array_numbers(
+    column: NDArray[Any], where: Where, position: int, domain: Domain | None = None
+) -> FloatArray:
+    """Return the cells of an array column as float64 numbers; dates in the unit of the domain."""
     if column.dtype.kind in "biuf":
         return column.astype(np.float64, copy=False)
-    return _to_numbers(column.tolist(), where, position)
+    if domain is None or domain.unit is None:
+        return _to_numbers(column.tolist(), where, position)
+    values = np.full(len(column), np.nan)
+    for row, cell in enumerate(column):
+        if not is_missing(cell):
+            try:
+                values[row] = time_number(cell, domain.unit, domain.kind)
+            except (TypeError, ValueError, OverflowError):
+                raise DataError(
+                    f"{cell!r} in {where(row, position)} is no {domain.kind}."
+                ) from None
+    return values
 
 
 def check_numbers(values: FloatArray, where: Where, position: int, domain: Domain | None) -> None:
