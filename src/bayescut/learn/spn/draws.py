@@ -29,12 +29,3 @@ def shuffled(key, n):
         j = derive(key, i) % (i + 1)
         order[i], order[j] = order[j], order[i]
     return order
-
-
-@kernel
-def drawn_labels(key, n, size):
-    """Random numbers ``0 .. size - 1``, one for each of ``n`` rows."""
-    labels = np.empty(n, dtype=np.int64)
-    for i in range(n):
-        labels[i] = derive(key, i) % size
-    return labels
