@@ -13,8 +13,6 @@ looks at another one, so that an answer does not depend on the rows beside it.
 
 Most families speak of their host's own variable alone. Their messages are gathered once for all
 assignments of the host's parents (its *belief*); the others, if any, are multiplied cell by cell.
-
-Going down needs no messages: p(x | pa, evidence) ∝ p(x | pa) · Π message(...).
 """
 
 from __future__ import annotations
@@ -29,10 +27,8 @@ from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
     BASES,
     CELLS,
-    CLIQUE,
     FIRST,
     HOST,
-    MARGIN,
     NONE,
     OWN,
     PARENT_STATES,
@@ -43,21 +39,16 @@ from bayescut.circuit._plan import (
     SLOT,
     START,
     STATES,
-    STRIDE,
     UP,
     VAR,
     VAR_OFFSET,
     VIEW,
-    VIEWED,
     Leaves,
 )
 from bayescut.circuit.evidence import Block
 from bayescut.circuit.inputs._families import (
     OPEN,
-    add_posterior,
     leaf_arrays,
-    open_view,
-    parent_base,
     seen,
     weigh_states,
 )
@@ -67,10 +58,7 @@ from bayescut.circuit.inputs._scratch import (
     LOGS,
     PRODUCT_SO_FAR,
     SCALED,
-    TERM,
     RowLanes,
-    Sinks,
-    pick,
 )
 
 SMALL = 1e-30  # ten messages of this size multiply to a normal number
@@ -83,7 +71,7 @@ TINY = 1e-250  # below this, products may have lost digits
 
 
 @merged
-def _read(columns: IntArray, v: Any, which: IntArray, state: IntArray) -> None:
+def read_states(columns: IntArray, v: Any, which: IntArray, state: IntArray) -> None:
     """Write the state of a variable in each row."""
     n = len(which)
     first = np.uint64(which[0])
@@ -96,7 +84,7 @@ def _read(columns: IntArray, v: Any, which: IntArray, state: IntArray) -> None:
 
 
 @merged
-def _weigh(
+def weigh(
     weights: FloatArray, k: Any, offset: Any, which: IntArray, state: IntArray, belief: FloatArray
 ) -> None:
     """Write how far the evidence leaves each state, given the states that were read."""
@@ -130,7 +118,7 @@ def _weigh(
 
 
 @inner
-def _weigh_view(
+def weigh_view(
     plan: Leaves,
     belief: FloatArray,
     block: Block,
@@ -148,7 +136,7 @@ def _weigh_view(
 
 
 @merged
-def _believe(
+def believe(
     links: IntArray,
     message: FloatArray,
     family: IntArray,
@@ -168,7 +156,7 @@ def _believe(
     g = links[f, HEAD]
     k = np.uint64(family[f, STATES])
     if family[f, VIEW] == NONE:
-        _weigh(weights, k, offset, which, state, belief)
+        weigh(weights, k, offset, which, state, belief)
     while g != NONE:
         if sends[g, OWN] != 0:
             for s in range(k):
@@ -182,7 +170,7 @@ def _believe(
 
 
 @merged
-def _multiply_others(
+def multiply_others(
     links: IntArray,
     message: FloatArray,
     family: IntArray,
@@ -212,7 +200,7 @@ def _multiply_others(
 
 
 @merged
-def _sum_states(
+def sum_states(
     p: FloatArray,
     at: Any,
     step: Any,
@@ -456,7 +444,7 @@ def rows_up(
     for f in range(len(family) - 1, -1, -1):
         k = np.uint64(family[f, STATES])
         offset = variable[family[f, VAR], VAR_OFFSET]
-        _read(columns, np.uint64(family[f, VAR]), which, state)
+        read_states(columns, np.uint64(family[f, VAR]), which, state)
         slot, n_bases = np.uint64(sends[f, SLOT]), np.uint64(sends[f, BASES])
         at = np.uint64(family[f, START])
         in_pairs = k == two and n_bases > one and n_bases % two == 0
@@ -464,8 +452,8 @@ def rows_up(
         others = n_small = 0
         if not ((in_pairs or (k == two and n_bases == one)) and untold):
             if family[f, VIEW] != NONE:
-                _weigh_view(plan, belief, block, family, f, which, maximise, weight)
-            others = _believe(
+                weigh_view(plan, belief, block, family, f, which, maximise, weight)
+            others = believe(
                 links, message, family, sends, up, f, weights, offset, which, state, belief
             )
         if in_pairs and others == 0:
@@ -493,14 +481,14 @@ def rows_up(
         else:
             for b in range(n_bases):
                 if others > 0:
-                    _multiply_others(
+                    multiply_others(
                         links, message, family, sends, up, f, b * k, n, belief, cellwise
                     )
                 factor = belief if others == 0 else cellwise
                 if maximise:
                     _best_state(linear, at + b * k, k, factor, message, slot + b, n)
                 else:
-                    _sum_states(linear, at + b * k, one, k, factor, message, slot + b, n)
+                    sum_states(linear, at + b * k, one, k, factor, message, slot + b, n)
                 for r in range(n):
                     n_small += message[slot + b, r] < SMALL
         begin, end = family[f, PARENTS], family[f, PARENTS_END]
@@ -526,249 +514,3 @@ def rows_up(
             links[host, HEAD] = f
     for r in range(n):
         out[r] = logs[r] + np.log(product[r])
-
-
-@merged
-def _add_posteriors(
-    k: Any,
-    offset: Any,
-    which: IntArray,
-    state: IntArray,
-    flow: FloatArray,
-    share: FloatArray,
-    joint: FloatArray,
-    margin: Any,
-    posterior: FloatArray,
-) -> None:
-    """Add the posteriors of a variable's states to the rows that do not know it."""
-    n = len(which)
-    for r in range(n):
-        share[r] = flow[r] if state[r] >= RESTRICTED else 0.0
-    column, first = np.uint64(offset), np.uint64(which[0])
-    together = which[n - 1] - which[0] == n - 1
-    for s in range(k):
-        if together:
-            for r in range(np.uint64(n)):
-                posterior[column + s, first + r] += share[r] * joint[margin + s, r]
-        else:
-            for r in range(n):
-                posterior[column + s, np.uint64(which[r])] += share[r] * joint[margin + s, r]
-
-
-@inner
-def _add_view(
-    plan: Leaves,
-    ws: RowLanes,
-    block: Block,
-    family: IntArray,
-    f: int,
-    which: IntArray,
-    flow: FloatArray,
-    margin: int,
-    weight: FloatArray,
-    posterior: FloatArray,
-) -> None:
-    """The same of a family that sees its variable through a view."""
-    for r in range(len(which)):
-        if ws.state[r] >= RESTRICTED and flow[r] > 0.0:
-            weigh_states(plan, block, which[r], family, f, False, weight)
-            for s in range(np.int64(family[f, STATES])):
-                found = flow[r] * ws.joint[margin + s, r]
-                add_posterior(plan, block, which[r], family, f, s, weight[s], found, posterior)
-
-
-@merged
-def _expect(a: FloatArray, i: Any, b: FloatArray, j: Any, n: int) -> float:
-    """Σ a[i] · b[j] over the lanes, in four sums: one alone would wait for each addition."""
-    w = x = y = z = 0.0
-    r = 0
-    while r + 4 <= n:
-        w += a[i, r] * b[j, r]
-        x += a[i, r + 1] * b[j, r + 1]
-        y += a[i, r + 2] * b[j, r + 2]
-        z += a[i, r + 3] * b[j, r + 3]
-        r += 4
-    while r < n:
-        w += a[i, r] * b[j, r]
-        r += 1
-    return (w + x) + (y + z)
-
-
-@merged
-def _descend(
-    joint: FloatArray,
-    family: IntArray,
-    sends: IntArray,
-    up: IntArray,
-    f: int,
-    is_root: bool,
-    n: int,
-    above: FloatArray,
-) -> None:
-    """Write the posterior of f's parents, a margin of its host's, to ``above``."""
-    slot = np.uint64(sends[f, SLOT])
-    for b in range(np.uint64(sends[f, BASES])):
-        for r in range(n):
-            above[b, r] = 1.0 if is_root else 0.0
-    if is_root:
-        return
-    h = family[f, HOST]
-    n_cells = np.uint64(family[h, STATES])
-    first = np.uint64(sends[h, MARGIN])
-    if sends[f, OWN] == 0:
-        first = np.uint64(sends[h, CLIQUE])
-        n_cells *= np.uint64(sends[h, BASES])
-    for cell in range(n_cells):
-        to = np.uint64(up[np.uint64(family[f, UP]) + cell]) - slot
-        for r in range(n):
-            above[to, r] += joint[first + cell, r]
-
-
-@inner
-def rows_posterior(
-    plan: Leaves,
-    ws: RowLanes,
-    block: Block,
-    node: int,
-    which: IntArray,
-    flow: FloatArray,
-    weight: FloatArray,
-    sinks: Sinks,
-) -> None:
-    """Add the posteriors of a leaf's families, times each row's flow, to what is asked for.
-
-    :func:`rows_up` has left the messages of the same rows.
-    """
-    family, _, up = leaf_arrays(plan, node)
-    sends = plan.sends[plan.node[node, FIRST] :]
-    linear = plan.linear[plan.node[node, CELLS] :]
-    n = len(which)
-    one = np.uint64(1)
-    message, joint, above, number = ws.message, ws.joint, ws.above, ws.number
-    links, belief, product = ws.links, ws.belief, ws.product
-    state, columns, weights, variable = ws.state, block.columns, block.weight_columns, plan.variable
-    share, table_flow, posterior = ws.number[TERM], sinks.tables, sinks.posterior
-    cells = np.uint64(plan.node[node, CELLS])
-    want_flow, want_posterior = len(table_flow) > 0, len(posterior) > 0
-    for f in range(len(family)):
-        k = np.uint64(family[f, STATES])
-        at = np.uint64(family[f, START])
-        offset = variable[family[f, VAR], VAR_OFFSET]
-        _read(columns, np.uint64(family[f, VAR]), which, state)
-        if family[f, VIEW] != NONE:
-            _weigh_view(plan, belief, block, family, f, which, False, weight)
-        others = _believe(
-            links, message, family, sends, up, f, weights, offset, which, state, belief
-        )
-        slot, n_bases = np.uint64(sends[f, SLOT]), np.uint64(sends[f, BASES])
-        margin, clique = np.uint64(sends[f, MARGIN]), np.uint64(sends[f, CLIQUE])
-        is_root = family[f, PARENTS] == family[f, PARENTS_END]
-        _descend(joint, family, sends, up, f, is_root, n, above)
-        # The posterior of the parents becomes its ratio to what the family sent them.
-        for b in range(n_bases):
-            if others > 0:
-                _multiply_others(links, message, family, sends, up, f, b * k, n, belief, product)
-            if links[f, SCALED] == 0:
-                for r in range(n):
-                    x = message[slot + b, r]
-                    above[b, r] = above[b, r] / x if x > 0.0 else 0.0
-            else:
-                factor = belief if others == 0 else product
-                _sum_states(linear, at + b * k, one, k, factor, number, np.uint64(TERM), n)
-                for r in range(n):
-                    x = number[TERM, r]
-                    above[b, r] = above[b, r] / x if x > 0.0 else 0.0
-            if others > 0:
-                for s in range(k):
-                    p, cell = linear[at + b * k + s], clique + b * k + s
-                    for r in range(n):
-                        joint[cell, r] = p * product[s, r] * above[b, r]
-        for s in range(k):
-            if others == 0:
-                _sum_states(linear, at + s, k, n_bases, above, joint, margin + s, n)
-                for r in range(n):
-                    joint[margin + s, r] *= belief[s, r]
-            else:
-                for r in range(n):
-                    joint[margin + s, r] = joint[clique + s, r]
-                for b in range(one, n_bases):
-                    cell = clique + b * k + s
-                    for r in range(n):
-                        joint[margin + s, r] += joint[cell, r]
-        if want_flow:
-            for r in range(n):
-                number[TERM, r] = flow[r]
-            for b in range(n_bases):
-                for r in range(n):
-                    above[b, r] *= flow[r]
-                for s in range(k):
-                    cell = b * k + s
-                    if others == 0:
-                        expected = linear[at + cell] * _expect(above, b, belief, s, n)
-                    else:
-                        expected = _expect(number, np.uint64(TERM), joint, clique + cell, n)
-                    table_flow[cells + at + cell] += expected
-        if want_posterior and family[f, VIEW] == NONE:
-            _add_posteriors(k, offset, which, state, flow, share, joint, margin, posterior)
-        elif want_posterior:
-            to = np.int64(margin)
-            _add_view(plan, ws, block, family, f, which, flow, to, weight, posterior)
-
-
-@inner
-def rows_fill(
-    plan: Leaves,
-    ws: RowLanes,
-    block: Block,
-    node: int,
-    which: IntArray,
-    maximise: bool,
-    weight: FloatArray,
-    random: IntArray,
-    done: FloatArray,
-) -> None:
-    """Fill in the variables of a leaf, parents first: the most probable state, or a draw.
-
-    :func:`rows_up` has left the messages of the same rows; those with ``done`` NaN are left alone.
-    """
-    family, parent, up = leaf_arrays(plan, node)
-    linear = plan.linear[plan.node[node, CELLS] :]
-    links, message, belief = ws.links, ws.message, ws.belief
-    columns, weights, variable = block.columns, block.weight_columns, plan.variable
-    states, state = block.states, ws.state
-    viewed = plan.node[node, VIEWED] != 0
-    for f in range(len(family)):
-        v = family[f, VAR]
-        n_states = np.uint64(family[f, STATES])
-        start = np.uint64(family[f, START])
-        begin, end = family[f, PARENTS], family[f, PARENTS_END]
-        head = links[f, HEAD]
-        offset = variable[v, VAR_OFFSET]
-        _read(columns, np.uint64(v), which, state)
-        if family[f, VIEW] != NONE:
-            _weigh_view(plan, belief, block, family, f, which, maximise, weight)
-        else:
-            _weigh(weights, n_states, offset, which, state, belief)
-        for i in range(len(which)):
-            if state[i] < RESTRICTED or np.isnan(done[i]):
-                continue
-            r = which[i]
-            base = np.uint64(0)
-            if viewed:
-                base, _, _ = parent_base(plan, parent, begin, end, states[r])
-            else:
-                for j in range(begin, end):
-                    base += np.uint64(states[r, parent[j, PARENT_VAR]]) * parent[j, STRIDE]
-            total = 0.0
-            for s in range(n_states):
-                x = linear[start + base + s] * belief[s, i]
-                g = head
-                while g != NONE:
-                    x *= message[up[np.uint64(family[g, UP]) + base + s], i]
-                    g = links[g, LINK]
-                weight[s] = x
-                total += x
-            local = pick(weight, np.int64(n_states), total, maximise, random, r)
-            if family[f, VIEW] != NONE:
-                local = open_view(plan, block, r, family, f, local, maximise, random)
-            states[r, v] = local

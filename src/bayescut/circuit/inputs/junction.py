@@ -39,7 +39,8 @@ from bayescut.circuit.inputs._families import (
 )
 from bayescut.circuit.inputs._hooks import InputKind, Routed
 from bayescut.circuit.inputs._logs import logs_fill, logs_posterior, logs_up
-from bayescut.circuit.inputs._rows import rows_fill, rows_posterior, rows_up
+from bayescut.circuit.inputs._rows import rows_up
+from bayescut.circuit.inputs._rows_down import rows_fill, rows_posterior
 from bayescut.circuit.inputs._scratch import (
     FLOW,
     FOUND,
