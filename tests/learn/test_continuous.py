@@ -428,14 +428,49 @@ def test_points_move_as_long_as_it_helps():
 
 def test_a_member_at_one_go():
     state, train, held, sizes = learn(n_epochs=3)
-    codes, _ = table()
+    unseen = Rows.of(table(seed=5)[0][:100])
+    every = train.joined(held).joined(unseen)
     domains = Domains.of_sizes(sizes)
     settings = {"n_points": 32, "tol": 0.01}
-    made = compile_decoder(
-        state.best, state.structure, sizes, train, held, seed=SMALL.seed, **settings
-    )
-    for jobs in (1, 2):
-        member = learn_member(
-            SMALL, codes[:500], domains, None, codes[500:], max_epochs=3, n_jobs=jobs, **settings
+
+    def compiled(parameters, rows):
+        made = compile_decoder(
+            parameters, state.structure, sizes, rows, held, seed=SMALL.seed, **settings
         )
-        assert member == made.circuit(domains)
+        return made.circuit(domains)
+
+    for jobs in (1, 2):
+        judged, member = learn_member(
+            SMALL, train, held, unseen, domains, max_epochs=3, n_jobs=jobs, **settings
+        )
+        assert judged == compiled(state.best, train)
+        assert member == compiled(SMALL.finish(state, every, sizes), every) != judged
+
+
+def test_the_last_stretch_learns_from_all_rows_and_leaves_the_state():
+    state, train, held, sizes = learn(n_epochs=8)
+    kept = [array.copy() for array in [*state.best, *state.parameters, *state.moments]]
+    every = train.joined(held)
+    last = SMALL.finish(state, every, sizes)
+    for a, b in zip(kept, [*state.best, *state.parameters, *state.moments], strict=True):
+        np.testing.assert_array_equal(a, b)
+    families = Families(state.structure, sizes)
+    picked = families.features(every.codes)
+
+    def score(parameters):
+        blocks = Decoder(families, Parameters.of(parameters)).feature_weights(SMALL.check_points())
+        return np.average(log_likelihood(families, blocks, picked), weights=every.weights)
+
+    assert score(last) > score(state.best)
+    assert SMALL.finish(state, every, sizes, deadline=-math.inf)[0] == pytest.approx(state.best[0])
+    fresh = SMALL.start(train, sizes)
+    assert SMALL.finish(fresh, every, sizes) is fresh.best
+
+
+def test_rows_joined_are_those_of_both():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (60, 3)).astype(np.uint8)
+    both = Rows.of(codes[:25]).joined(Rows.of(codes[25:]))
+    every = Rows.of(codes)
+    np.testing.assert_array_equal(both.codes, every.codes)
+    np.testing.assert_array_equal(both.weights, every.weights)

@@ -27,7 +27,7 @@ from bayescut.estimators._validation import (
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import save
 from bayescut.learn.continuous import ContinuousLearner, State
-from bayescut.learn.continuous_circuit import compile_decoder
+from bayescut.learn.continuous_circuit import Compiled, compile_decoder
 from bayescut.learn.continuous_decoder import point_threads
 from bayescut.learn.continuous_families import Structure
 from bayescut.learn.continuous_rows import Rows
@@ -38,8 +38,9 @@ _MOST_LATENT = 21_201
 _FEW_POINTS = 256
 # A checkpoint waits this many times as long as the last one took.
 _REST_FROM_SAVING = 9.0
-# Part of a time budget for learning; the points take what is left.
-_LEARNING = 0.8
+# Parts of a time budget by which learning ends, without and with the rows that were held out; the
+# points take what is left.
+_LEARNING, _FINISHED = 0.65, 0.85
 
 
 class ContinuousMixture(Compressible):
@@ -66,7 +67,7 @@ class ContinuousMixture(Compressible):
         Most parents of a column: 1 is a tree, more make thin junction trees.
     batch_size : int, default=256
         Rows of a step.
-    n_train_points : int, default=2048
+    n_train_points : int, default=1024
         Points of a step.
     learning_rate : float, default=0.003
         Of Adam, at the start.
@@ -77,7 +78,7 @@ class ContinuousMixture(Compressible):
         itself; the third time ends the run.
     validation_fraction : float, default=0.1
         Part of the rows held out, unless `fit` is given ``X_valid``. They decide when to stop and
-        how many points there are, and are not learned from.
+        how many points there are; then learning goes on for a quarter as many epochs with all rows.
     time_budget : float or None, default=None
         Seconds after which `fit` ends with what it has.
     checkpoint : path or None, default=None
@@ -99,8 +100,8 @@ class ContinuousMixture(Compressible):
     validation_scores_ : list of float
         Mean log-likelihood of the held-out rows under one tree and after each epoch.
     validation_score_ : float
-        Mean log-likelihood of the held-out rows under the mixture; NaN if there were too few rows
-        to hold any out. Such tables get one tree.
+        Mean log-likelihood of the held-out rows under the mixture, as it was before it had learned
+        from them; NaN if there were too few rows to hold any out. Such tables get one tree.
     n_parameters_ : int
 
     References
@@ -135,7 +136,7 @@ class ContinuousMixture(Compressible):
         hidden: Sequence[int] = (128, 256),
         width: int = 1,
         batch_size: int = 256,
-        n_train_points: int = 2048,
+        n_train_points: int = 1024,
         learning_rate: float = 3e-3,
         max_epochs: int = 200,
         patience: int = 3,
@@ -230,14 +231,23 @@ class ContinuousMixture(Compressible):
         if state is None:
             state = learner.start(train, sizes)
 
-        def settle(most: int, deadline: float = -math.inf) -> None:
-            made = compile_decoder(
-                state.best, state.structure, sizes, train, held,
-                n_points=most, tol=tol, seed=seed, mapper=mapper, deadline=deadline,
-            )  # fmt: skip
+        def settle(most: int, deadline: float = -math.inf, *, finish: bool = False) -> None:
+            def compiled(parameters: Any, rows: Rows) -> Compiled:
+                return compile_decoder(
+                    parameters, state.structure, sizes, rows, held,
+                    n_points=most, tol=tol, seed=seed, mapper=mapper, deadline=deadline,
+                )  # fmt: skip
+
+            made = compiled(state.best, train)
+            score = made.score
+            if finish:
+                every, until = train.joined(held), began + _FINISHED * budget
+                last = learner.finish(state, every, sizes, mapper, until)
+                if last is not state.best:
+                    made = compiled(last, every)
             self._keep(
                 made.circuit(domains),
-                validation_score_=made.score,
+                validation_score_=score,
                 n_epochs_=state.epoch,
                 validation_scores_=list(state.scores),
                 seed_=seed,
@@ -267,7 +277,8 @@ class ContinuousMixture(Compressible):
                 settle(few)
                 raise
             in_time = time.monotonic() < began + budget
-            settle(n_points if in_time else few, began + budget)
+            most = n_points if in_time else few
+            settle(most, began + budget, finish=in_time and valid is None)
         self._save_checkpoint(state)
         return self.circuit_
 

@@ -86,6 +86,11 @@ class Rows:
         """Return the rows of positive weight among these weights."""
         return Rows(self.codes[weights > 0], weights[weights > 0])
 
+    def joined(self, other: Rows) -> Rows:
+        """Return the rows of both."""
+        codes = np.concatenate([self.codes, other.codes])
+        return Rows.of(codes, np.concatenate([self.weights, other.weights]))
+
     def at_most(self, size: int, rng: np.random.Generator) -> Rows:
         """Return a sample if there are more rows than ``size``."""
         if len(self) <= size:

@@ -18,7 +18,8 @@ Members are made by several recipes, because none is best everywhere:
 Every member but the first sees numbers in cells of its own, and missing cells in draws of its own
 (`bayescut.learn.own_tables`). It leaves rows out (a chain one fold, a bag those not drawn), and the
 weight of each recipe is fitted to the rows its members have not seen (`bayescut.learn.pool`). The
-single network sees all rows; it is judged by what it makes of all folds but one.
+single network sees all rows, and continuous members do in the end; they are judged by what they
+were made of all folds but one.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ _TIMES_THE_PART = 5.5
 # A chain has at least so many components, however short the time.
 _FEWEST_COMPONENTS = 2
 # Most points of a continuous member and most cells of their tables, the part of its rows that it
-# holds out, and the part of its time for learning: the points take the rest.
+# holds out, and the part of its time that it may plan with.
 _POINTS, _FEWEST_POINTS = 2048, 64
-_CELLS = 2**20
+_CELLS = 2**22
 _HELD_OUT = 0.1
-_LEARNING = 0.8
+_PART_FOR_LEARNING = 0.9
 # Epochs without which learning one is not worth while.
 _FEWEST_EPOCHS = 8
 
@@ -377,24 +378,26 @@ class EnsembleLearner:
                 return
             members.expected = 0.0
         began = time.monotonic()
-        inside = np.delete(np.arange(table.n_rows), left_out)
-        weights = None if table.weights is None else table.weights[inside]
         number = (seed * 1009 + pool.turn_number(CONTINUOUS)) % 2**31
-        rows = Rows.of(table.codes[inside], weights)
-        train, held = rows.split(_HELD_OUT, np.random.default_rng([number, 9]))
-        deadline = began + _LEARNING * clock.left if clock.keeps_time else math.inf
-        member = learn_member(
+
+        def rows(which: IntArray) -> Rows:
+            weights = None if table.weights is None else table.weights[which]
+            return Rows.of(table.codes[which], weights)
+
+        inside = rows(np.delete(np.arange(table.n_rows), left_out))
+        train, held = inside.split(_HELD_OUT, np.random.default_rng([number, 9]))
+        judged, member = learn_member(
             replace(self.continuous, seed=number),
-            train.codes,
+            train,
+            held,
+            rows(left_out),
             table.domains,
-            train.weights,
-            held.codes,
-            held.weights,
             n_points=int(np.clip(_CELLS // n_cells, _FEWEST_POINTS, _POINTS)),
             n_jobs=self.n_jobs,
-            deadline=deadline,
+            time_left=_PART_FOR_LEARNING * clock.left if clock.keeps_time else math.inf,
         )
-        pool.add(CONTINUOUS, own.restore(member), copies.table, left_out, self.n_jobs)
+        members.judge(own.restore(judged), copies.table, left_out, self.n_jobs)
+        members.circuits.append(own.restore(member))
         clock.advance(self.n_burn + self.n_keep)
         _learn_the_cost(members, time.monotonic() - began, made=True)
 
