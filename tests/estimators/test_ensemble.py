@@ -395,6 +395,84 @@ def test_what_was_not_judged_has_no_weight():
     assert pool.recipe_weights(None) == {NETWORK: 1.0, "chain 1": 0.0, "bag": 0.0}
 
 
+def test_one_recipe_judged_by_other_rows_does_not_silence_the_rest():
+    pool = judged({NETWORK: -2.0, "chain 1": -1.0, "bag": -1.5, "continuous": -1.0})
+    for name in (NETWORK, "chain 1"):
+        pool.recipes[name].n_unseen[100:] = 0
+    pool.recipes["continuous"].n_unseen[:100] = 0
+    weights = pool.recipe_weights(None)
+    assert weights["chain 1"] > 0.9 and weights["continuous"] == 0.0
+    # without the network, too: the two that share rows stay
+    del pool.recipes[NETWORK]
+    assert set(_weighty(pool.recipe_weights(None))) <= {"chain 1", "continuous", "bag"}
+    only = judged({"chain 1": -1.0, "bag": -1.0})
+    only.recipes["chain 1"].n_unseen[:450] = 0
+    only.recipes["bag"].n_unseen[450:] = 0
+    assert only.recipe_weights(None) == {"chain 1": 0.0, "bag": 1.0}
+
+
+def _weighty(weights):
+    return [name for name, weight in weights.items() if weight > 0]
+
+
+def test_turns_that_make_nothing_leave_the_next_fold_as_it_is(X, monkeypatch):
+    from bayescut.learn import ensemble
+
+    left = []
+    failing = iter([False, True, True, False, False])
+
+    def learn_member(learner, train, held, unseen, domains, **kwargs):
+        left.append(sorted(map(bytes, unseen.codes)))
+        return (bc.CNetBD(n_states=2).fit(train.codes).circuit_,) * 2
+
+    real = ensemble.EnsembleLearner._add_continuous
+
+    def sometimes(self, *args):
+        if not next(failing):
+            real(self, *args)
+
+    monkeypatch.setattr(ensemble, "learn_member", learn_member)
+    monkeypatch.setattr(ensemble.EnsembleLearner, "_add_continuous", sometimes)
+    model = small(
+        network=False, continuous=True, prior_scales=[], shared_widths=[], trees=False,
+        n_chains=5, n_bags=0,
+    )  # fmt: skip
+    model.fit(X[:80])
+    copies = Copies.of(_table(X[:80]), 8)
+    folds = copies.folds(model.seed_)
+    for k, codes in enumerate(left):
+        assert codes == sorted(map(bytes, np.unique(copies.table.codes[folds == k], axis=0)))
+    assert len(left) == 3
+
+
+def test_chains_end_with_a_sweep_of_all_rows(X, monkeypatch):
+    from bayescut.learn.mixture import StructuralEM
+
+    made = []
+    step = StructuralEM.step
+
+    def noted(self, circuit, number):
+        made.append((self.table.n_rows, circuit, step(self, circuit, number)))
+        return made[-1][2]
+
+    monkeypatch.setattr(StructuralEM, "step", noted)
+    learner = small(n_bags=0)._ensemble_learner(800.0)
+    copies = Copies.of(_table(X), 8)
+    pool = Pool.empty(copies.table.n_rows, learner.recipes)
+    turns = list(learner.turns(pool, copies, OwnTables(copies.table, None, 0), 0, Clock()))
+    assert sorted(turns) == sorted(CHAINS)
+    assert {n_rows for n_rows, _, _ in made} == {copies.table.n_rows}
+    left_out = np.flatnonzero(copies.folds(0) == 0)
+    codes = copies.table.codes[left_out]
+    for i, name in enumerate(turns):
+        members = pool.recipes[name]
+        two = made[2 * i : 2 * i + 2]
+        assert members.circuits == [after for _, _, after in two]
+        # judged by what had not seen the fold
+        both = [before.log_likelihood(codes) for _, before, _ in two]
+        np.testing.assert_allclose(members.unseen[left_out], np.logaddexp(*both))
+
+
 class Ticking:
     """Time that passes by work alone."""
 

@@ -67,10 +67,11 @@ class CutsetEnsemble(Compressible):
     chains of *trees* they are networks as `CNetBD` learns them. *Bags* are single cutset networks
     on bootstrap samples, and *continuous* members mixtures of trees over a latent variable. In
     *gaussian* chains the numbers of a component are jointly Gaussian, each regressed on some of the
-    others. The first member is the single network of all rows. Every other member leaves out some
-    rows, sees numbers in cells of its own and missing cells in draws of its own, and the weights of
-    the recipes maximise the likelihood of what is observed of rows their members have not seen; no
-    validation set is needed. Recipes of a large weight for their cost make more members.
+    others. The first member is the single network of all rows. Every other member sees numbers in
+    cells of its own and missing cells in draws of its own, and is judged by rows it was made
+    without: the weights of the recipes maximise the likelihood of what is observed of these; no
+    validation set is needed. Then chains have a last sweep, and continuous members a last stretch,
+    with all rows. Recipes of a large weight for their cost make more members.
 
     A weight of k is a row given k times, exactly. Equal rows are left out together if there are
     less than eight of them.
@@ -84,7 +85,8 @@ class CutsetEnsemble(Compressible):
         Components of each chain; None: one for every 100 rows, 5 at least and 60 at most, or one
         for every 1000 rows up to 200 if that is more.
     n_burn, n_keep : int, default=3 and 1
-        Sweeps of a chain that are thrown away, and that are kept.
+        Sweeps of a chain that are thrown away, and that are kept: each of these is judged by the
+        rows left out, and its member is what one more sweep with all rows makes of it.
     prior_scales : sequence of float, default=(1.0, 0.5)
         Strengths of the structure prior (`bayescut.scores.StructurePrior`); each is a recipe for
         chains of its own.
@@ -140,10 +142,10 @@ class CutsetEnsemble(Compressible):
     recipe_weights_ : dict
         Weights of the recipes. Those below 0.001 are not part of the circuit.
     oob_score_ : float
-        Mean log-likelihood of the training rows under members that have not seen them, of those
-        rows that have such members of all recipes in the circuit; NaN if there are none. The
-        recipes are weighted by other rows than those that are scored. An estimate of `score` on new
-        rows.
+        Mean log-likelihood of the training rows under members as they were made without them, of
+        those rows that have such members of all recipes in the circuit; NaN if there are none. The
+        recipes are weighted by other rows than those that are scored. A cautious estimate of
+        `score` on new rows: every row is judged by some of the members only.
     n_parameters_ : int
 
     Examples

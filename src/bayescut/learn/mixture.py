@@ -153,28 +153,45 @@ class StructuralEM:
         weights = self.table.all_weights
         step = first
         while True:
-            shares, log_likelihood = responsibilities(
-                circuit, evidence_of(self.table, circuit), self.n_jobs
-            )
+            shares, log_likelihood = self._expect(circuit)
             yield Iteration(circuit, float(np.average(log_likelihood, weights=weights)), dropped)
-            parts: list[FloatArray | None]
-            if self.assignment == "sampled":
-                rng = np.random.default_rng([self.seed, step])
-                if self.table.weights is None:
-                    rows = _whole_rows(shares, rng)
-                    mass = np.array([float(len(r)) for r in rows])
-                    parts = [None] * len(rows)
-                else:
-                    rows, parts, mass = _drawn_copies(shares, weights, rng)
-            else:
-                rows, parts, mass, dropped = _fractions_of_rows(shares, weights)
-            # A component with less than a row to its name has nothing to learn from.
-            alive = [
-                k for k in range(len(mass)) if len(rows[k]) and mass[k] >= min(1.0, mass.max())
-            ]
-            circuits = self._learn([rows[k] for k in alive], [parts[k] for k in alive])
-            circuit = mixture(mass[alive] / mass[alive].sum(), circuits)
+            circuit, dropped = self._maximise(shares, step)
             step += 1
+
+    def step(self, circuit: Circuit, number: int) -> Circuit:
+        """Return the mixture after one step from another one, whatever rows that was learned from.
+
+        Parameters
+        ----------
+        circuit : Circuit
+            A mixture.
+        number : int
+            Number of the step.
+        """
+        return self._maximise(self._expect(circuit).shares, number)[0]
+
+    def _expect(self, circuit: Circuit) -> Responsibilities:
+        return responsibilities(circuit, evidence_of(self.table, circuit), self.n_jobs)
+
+    def _maximise(self, shares: FloatArray, step: int) -> tuple[Circuit, float]:
+        """Relearn the components from their shares of the rows; see `Iteration` for the number."""
+        dropped = 0.0
+        weights = self.table.all_weights
+        parts: list[FloatArray | None]
+        if self.assignment == "sampled":
+            rng = np.random.default_rng([self.seed, step])
+            if self.table.weights is None:
+                rows = _whole_rows(shares, rng)
+                mass = np.array([float(len(r)) for r in rows])
+                parts = [None] * len(rows)
+            else:
+                rows, parts, mass = _drawn_copies(shares, weights, rng)
+        else:
+            rows, parts, mass, dropped = _fractions_of_rows(shares, weights)
+        # A component with less than a row to its name has nothing to learn from.
+        alive = [k for k in range(len(mass)) if len(rows[k]) and mass[k] >= min(1.0, mass.max())]
+        circuits = self._learn([rows[k] for k in alive], [parts[k] for k in alive])
+        return mixture(mass[alive] / mass[alive].sum(), circuits), dropped
 
     def _learn(self, rows: list[IntArray], weights: list[FloatArray | None]) -> list[Circuit]:
         """Learn the components side by side, the largest first so that no core is left idle."""

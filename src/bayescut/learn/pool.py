@@ -165,12 +165,17 @@ class Pool:
             rows = self._unseen_rows(judged)
             weight = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
             if not weight.sum() > 0:
-                # No row is unseen by all: what has been judged on most rows stays.
-                most = max(judged, key=lambda name: int((self.recipes[name].n_unseen > 0).sum()))
-                rest = [NETWORK] if NETWORK in judged else [most]
-                if rest == judged:
+                # No row is unseen by all: the recipe goes without which most rows are.
+                if len(judged) == 1:
                     return {judged[0]: 1.0}, math.nan
-                judged = rest
+                judged = max(
+                    ([other for other in judged if other != name]
+                     for name in judged if name != NETWORK),
+                    key=lambda rest: (
+                        len(self._unseen_rows(rest)),
+                        sum(int(np.count_nonzero(self.recipes[r].n_unseen)) for r in rest),
+                    ),
+                )  # fmt: skip
                 continue
             log_p = self._predictions(judged, rows)
             shares = most_likely_weights(log_p, weight)

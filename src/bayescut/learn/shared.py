@@ -57,7 +57,12 @@ class SharedLearner:
     sweep_factor: ClassVar[int] = 3
 
     def for_components(self, table: Table, seed: int = 0) -> SharedLearner:
-        """Learn the structure that components share from a bootstrap sample of a table."""
+        """Learn the structure that components share from a bootstrap sample of a table.
+
+        A learner that has a structure keeps it, with the counts of this table.
+        """
+        if self.structure is not None:
+            return replace(self, structure=_counted(self.structure, table, table.weighty()))
         drawn, sample = draw_rows(table, np.random.default_rng([seed, 13]))
         leaves = JunctionLeaves(
             self.score, self.prior, self.width, len(sample), drawn.total_weight(sample)
