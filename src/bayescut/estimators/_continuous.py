@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from bayescut._clock import working_time
 from bayescut._jobs import count_jobs
 from bayescut._progress import progress
 from bayescut._typing import CodeArray, FloatArray
@@ -208,7 +208,7 @@ class ContinuousMixture(Compressible):
 
     def _learn(self, table: Table) -> Circuit:
         codes, domains, sample_weight = table.codes, table.domains, table.weights
-        began = time.monotonic()
+        began = working_time()
         max_epochs = check_count("max_epochs", self.max_epochs, low=0)
         n_points = check_count("n_points", self.n_points)
         tol = check_number("tol", self.tol)
@@ -265,18 +265,18 @@ class ContinuousMixture(Compressible):
             epochs = learner.run(state, train, held, sizes, mapper, deadline)
             try:
                 while state.epoch < max_epochs and next(epochs, None) is not None:
-                    now = time.monotonic()
+                    now = working_time()
                     told(1 if self.time_budget is None else now - last)
                     last = now
                     if now >= save_at:
                         settle(few)
                         self._save_checkpoint(state)
-                        saved = time.monotonic()
+                        saved = working_time()
                         save_at = saved + _REST_FROM_SAVING * (saved - now)
             except BaseException:  # an interrupted run leaves what it has
                 settle(few)
                 raise
-            in_time = time.monotonic() < began + budget
+            in_time = working_time() < began + budget
             most = n_points if in_time else few
             settle(most, began + budget, finish=in_time and valid is None)
         self._save_checkpoint(state)

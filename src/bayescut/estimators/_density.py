@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from bayescut._clock import working_time
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit, Evidence
 from bayescut.data import Domains, encode_table, learn_domains
@@ -68,7 +68,7 @@ def fit_density(
         model = clone(estimator)
         model = model.fit(X) if sample_weight is None else model.fit(X, sample_weight=sample_weight)
         return model.circuit_, model.domains_, None
-    started = time.monotonic()
+    started = working_time()
     X = as_table(X)
     X, weights, _ = without_weightless(X, check_weights(sample_weight, X.shape[0]))
     domains = learn_domains(X, numbers=True, columns=columns, sample_weight=weights)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from bayescut._clock import working_time
 from bayescut._jobs import count_jobs
 from bayescut._progress import progress
 from bayescut._typing import IntArray
@@ -118,7 +118,8 @@ class CutsetEnsemble(Compressible):
         Shrink the tables of components and leaves towards the rows outside them; see
         `CutsetNetwork`.
     time_budget : float or None, default=None
-        Seconds after which learning stops with what it has; at least one member is learned. Nothing
+        Seconds after which learning stops with what it has (those that a first run takes to compile
+        kernels are not counted); at least one member is learned. Nothing
         is begun that is not expected to end in time. Every recipe gets a small part of the time
         first, with shorter chains if need be.
     checkpoint : path or None, default=None
@@ -223,7 +224,7 @@ class CutsetEnsemble(Compressible):
     def _learn(self, table: Table) -> Circuit:
         deadline = math.inf
         if self.time_budget is not None:
-            deadline = time.monotonic() + check_number("time_budget", self.time_budget, strict=True)
+            deadline = working_time() + check_number("time_budget", self.time_budget, strict=True)
         learner = self._ensemble_learner(table.total_weight(), smooth_columns(table))
         if learner.n_chains + learner.n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
@@ -247,11 +248,11 @@ class CutsetEnsemble(Compressible):
             with progress(type(self).__name__, total, self.verbose) as advance:
                 clock = Clock(deadline, _told_the_time(advance) if self.time_budget else advance)
                 for _ in learner.turns(pool, copies, tables, seed, clock):
-                    if pool.n_members and time.monotonic() >= save_at:
-                        began = time.monotonic()
+                    if pool.n_members and working_time() >= save_at:
+                        began = working_time()
                         self._settle(pool, copies, seed)
                         self._save_checkpoint(pool)
-                        now = time.monotonic()
+                        now = working_time()
                         save_at = now + _REST_FROM_SAVING * (now - began)
         finally:  # an interrupted run leaves what it has
             if pool.n_members:
@@ -397,11 +398,11 @@ class CutsetEnsemble(Compressible):
 
 def _told_the_time(advance: Callable[[float], None]) -> Callable[[float], None]:
     """Progress in seconds, whatever was done in them."""
-    last = time.monotonic()
+    last = working_time()
 
     def told(_: float) -> None:
         nonlocal last
-        now = time.monotonic()
+        now = working_time()
         advance(now - last)
         last = now
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayescut._clock import working_time
 from bayescut._interrupts import late_interrupts
 from bayescut._jobs import count_jobs
 from bayescut._progress import progress
@@ -99,7 +99,7 @@ class TargetEstimator(TableReader):
 
         Returns what they were made from: distinct rows, which of them each row is, and the pool.
         """
-        started = time.monotonic()
+        started = working_time()
         domains = learn_domains(X, numbers=True, columns=self.columns, sample_weight=weights)
         codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=type(self).__name__)
         check_size(domains)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bayescut._clock import working_time
 from bayescut.scores.prior import StructureCosts
 
 
@@ -22,7 +22,7 @@ class Clock:
     Parameters
     ----------
     deadline : float
-        Reading of `time.monotonic`.
+        Reading of `bayescut._clock.working_time`.
     advance : callable
         Told how many units of work were done; where there is a budget, seconds.
     """
@@ -33,7 +33,7 @@ class Clock:
     @property
     def left(self) -> float:
         """Seconds left, infinitely many without a deadline."""
-        return self.deadline - time.monotonic()
+        return self.deadline - working_time()
 
     @property
     def keeps_time(self) -> bool:
@@ -51,7 +51,7 @@ class Clock:
 
     def within(self, seconds: float) -> Clock:
         """A clock for a piece of the work, of at most this many seconds."""
-        return Clock(min(self.deadline, time.monotonic() + seconds), self.advance)
+        return Clock(min(self.deadline, working_time() + seconds), self.advance)
 
 
 @dataclass(frozen=True)

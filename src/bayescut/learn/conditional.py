@@ -10,7 +10,6 @@ given the features: the conditional likelihood, not that of the whole row.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bayescut._clock import working_time
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.refine import refine
@@ -243,7 +243,8 @@ class ConditionalLearner:
         seed : int
             Of the grids and of the draws for gaps.
         deadline : float
-            When to stop, as ``time.monotonic`` counts; every recipe has one member nevertheless.
+            When to stop, by `bayescut._clock.working_time`; every recipe has one member
+            nevertheless.
         advance : callable, optional
             Told of every member.
         """
@@ -255,7 +256,7 @@ class ConditionalLearner:
             drawn = _Drawn(fill_empty(table), seed, self.n_jobs, deadline)
         made = 0
         while made < max(n_members, len(names)):
-            if made >= len(names) and time.monotonic() >= deadline:
+            if made >= len(names) and working_time() >= deadline:
                 break
             # Turns of a round are settled before it begins, so that threads change nothing. Two
             # turns of every recipe come first: weights from one fold are chance on small tables.
@@ -407,7 +408,7 @@ class _Drawn:
 
     def __init__(self, table: Table, seed: int, n_jobs: int, deadline: float) -> None:
         self.table, self.seed = table, seed
-        now = time.monotonic()
+        now = working_time()
         self.coarse = Completions(
             coarsen(table, _GAP_DEPTH),
             seed,

@@ -12,13 +12,13 @@ de Campos and Peharz (AAAI 2023) call these continuous mixtures.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from bayescut._clock import working_time
 from bayescut._typing import IntArray
 from bayescut.circuit import Circuit
 from bayescut.data.domains import Domains
@@ -204,7 +204,7 @@ class ContinuousLearner:
         mapper : callable
             ``map``, or that of a pool of threads. The result does not depend on it.
         deadline : float
-            Reading of `time.monotonic` at which the epoch is broken off and looked at.
+            By `bayescut._clock.working_time`: when the epoch is broken off and looked at.
         """
         if not len(train) or not len(held):
             state.finished = True
@@ -222,7 +222,7 @@ class ContinuousLearner:
             self._pass(state, decoder, steps, self._rng(4, state.epoch), deadline)
             self._judge(state, judged.score(state.average))
             yield state
-            if time.monotonic() >= deadline:
+            if working_time() >= deadline:
                 return
 
     def finish(
@@ -262,7 +262,7 @@ class ContinuousLearner:
         decoder = Decoder(families, Parameters.of(last.parameters), mapper)
         steps = self._steps(rows, families)
         for epoch in range(n_epochs):
-            if time.monotonic() >= deadline:
+            if working_time() >= deadline:
                 break
             self._pass(last, decoder, steps, self._rng(10, epoch), deadline)
         return last.average if all(np.isfinite(a).all() for a in last.average) else state.best
@@ -291,7 +291,7 @@ class ContinuousLearner:
             rows = decoder.families.indicators(picked, _DTYPE)
             _, gradient, _, _ = decoder.gradient(rows, steps.points[which])
             self._step(state, gradient)
-            if time.monotonic() >= deadline:
+            if working_time() >= deadline:
                 break
 
     def check_points(self) -> Array:
@@ -387,7 +387,7 @@ def learn_member(
     member : Circuit
         The same after a last stretch with all rows.
     """
-    began = time.monotonic()
+    began = working_time()
     sizes = domains.n_states
     state = learner.start(train, sizes)
     with point_threads(n_jobs) as mapper:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from bayescut._clock import working_time
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit._kinds import JUNCTION, SUM
@@ -119,7 +119,7 @@ def compile_decoder(
         held = held.at_most(_HELD_ROWS, rng)
         picked = families.features(held.codes)
         blocks = decoder.feature_weights(points)
-        began = time.monotonic()
+        began = working_time()
         n_all = points.shape[1]
         n, score = _fewest(families, blocks, picked, held.weights, tol, mapper)
         points, weights = points[:, :n], np.full(n, 1.0 / n)
@@ -127,17 +127,17 @@ def compile_decoder(
         settled = Settled(points, weights, score)
         if n > 1 and len(train):
             # Seconds that a row takes at these points: what is left out if time is short.
-            pace = (time.monotonic() - began) * n / n_all / len(held)
+            pace = (working_time() - began) * n / n_all / len(held)
             job = _Job(decoder, train, families.features(train.codes), held, picked, rng)
             for _ in range(n_moves if n <= _MOST_MOVED else 0):
-                if time.monotonic() + pace * (4 * len(train) + len(held)) >= deadline:
+                if working_time() + pace * (4 * len(train) + len(held)) >= deadline:
                     break
                 moved = job.move(settled)
                 if not moved.score > settled.score:
                     break
                 settled = moved
             for _ in range(n_steps):
-                if time.monotonic() + 1.5 * pace * (len(train) + len(held)) >= deadline:
+                if working_time() + 1.5 * pace * (len(train) + len(held)) >= deadline:
                     break
                 weighed = job.weigh(settled)
                 if not weighed.score > settled.score:

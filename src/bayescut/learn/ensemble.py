@@ -26,7 +26,6 @@ judged by what it makes of all folds but one.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,6 +33,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bayescut._clock import working_time
 from bayescut._typing import IntArray
 from bayescut.circuit import Circuit
 from bayescut.learn.clock import Clock, OutOfTime, watched
@@ -165,7 +165,7 @@ class EnsembleLearner:
             left_out = np.flatnonzero(folds == self._fold(recipe, members) % copies.n_folds)
             if len(left_out) == copies.table.n_rows:
                 left_out = left_out[:0]
-            began = time.monotonic()
+            began = working_time()
             if recipe == NETWORK:
                 self._add_network(pool, copies, tables, left_out, clock)
             elif recipe == BAG:
@@ -184,7 +184,7 @@ class EnsembleLearner:
                     members.expected = 0.0
                     continue
             members.n_turns += 1
-            members.seconds += time.monotonic() - began
+            members.seconds += working_time() - began
             yield recipe
             if clock.up() and pool.n_members:
                 return
@@ -248,14 +248,14 @@ class EnsembleLearner:
         if not members.circuits:
             learner = self.single
             if clock.keeps_time and table.n_rows * table.n_columns**2 > _LARGE_TABLE:
-                began = time.monotonic()
+                began = working_time()
                 learner.learn(table, every[::_PART_OF_A_LARGE_TABLE].copy())
-                if (time.monotonic() - began) * _TIMES_THE_PART > clock.left:
+                if (working_time() - began) * _TIMES_THE_PART > clock.left:
                     learner = replace(learner, width=1, candidates=None)  # the smallest member
-            began = time.monotonic()
+            began = working_time()
             circuit = freeze_cutset(learner.learn(table, every), table.domains)
             members.circuits.append(own.restore(circuit))
-            members.expected = time.monotonic() - began
+            members.expected = working_time() - began
             clock.advance(1)
             if learner is not self.single or members.expected > clock.left / 2:
                 return
@@ -289,7 +289,7 @@ class EnsembleLearner:
         learner = self.chains[recipe]
         n_burn = self.n_burn * learner.sweep_factor
         n_sweeps = n_burn + self.n_keep
-        began = last = time.monotonic()
+        began = last = working_time()
         circuit: Circuit | None = None
         kept = sweep = 0
         pace = _Pace(clock, size, self.n_jobs)
@@ -309,7 +309,7 @@ class EnsembleLearner:
             for sweep, iteration in enumerate(em.run(em.start(labels[inside])), start=1):
                 circuit = iteration.circuit
                 pace.known = True
-                now = time.monotonic()
+                now = working_time()
                 seconds, last = now - last, now
                 if sweep > n_burn:
                     members.judge(own.restore(circuit), copies.table, left_out, self.n_jobs)
@@ -325,7 +325,7 @@ class EnsembleLearner:
                             whole = every.step(circuit, n_sweeps + sweep)
                     members.circuits.append(own.restore(whole))
                     kept += 1
-                    last = time.monotonic()
+                    last = working_time()
                 clock.advance((self.n_burn + self.n_keep) / n_sweeps)
                 if sweep >= n_sweeps or (pool.n_members and clock.left < seconds):
                     break
@@ -334,7 +334,7 @@ class EnsembleLearner:
         if kept == 0 and circuit is not None and sweep >= members.n_sweeps:
             pool.add(recipe, own.restore(circuit), copies.table, left_out, self.n_jobs)
             kept = 1
-        _learn_the_cost(members, max(time.monotonic() - began, pace.expected / 2), kept > 0)
+        _learn_the_cost(members, max(working_time() - began, pace.expected / 2), kept > 0)
         if kept and members.n_sweeps == 0:
             members.n_sweeps = sweep
         return size if kept else pace.fitting
@@ -353,7 +353,7 @@ class EnsembleLearner:
         may_stop = clock.keeps_time and pool.n_members > 0
 
         def learn(i: int) -> tuple[Circuit, IntArray, float] | None:
-            began = time.monotonic()
+            began = working_time()
             rng = np.random.default_rng([seed, 11, turn, i])
             bag, rows, unseen = copies.bag(rng)
             own = tables.draw(_FIRST_BAG + turn * _BAGS_OF_A_TURN + i)
@@ -364,10 +364,10 @@ class EnsembleLearner:
             except OutOfTime:
                 return None
             circuit = own.restore(freeze_cutset(root, table.domains))
-            return circuit, unseen, time.monotonic() - began
+            return circuit, unseen, working_time() - began
 
         slowest, n_made = 0.0, 0
-        began = time.monotonic()
+        began = working_time()
         with ThreadPoolExecutor(self.n_jobs) as executor:
             for found in executor.map(learn, range(n_bags)):
                 if found is not None:
@@ -375,7 +375,7 @@ class EnsembleLearner:
                     pool.add(BAG, circuit, copies.table, unseen, self.n_jobs)
                     slowest, n_made = max(slowest, seconds), n_made + 1
                 clock.advance(1)
-        _learn_the_cost(members, slowest if n_made else time.monotonic() - began, n_made > 0)
+        _learn_the_cost(members, slowest if n_made else working_time() - began, n_made > 0)
 
     def _bag_seconds(self, pool: Pool) -> float:
         """Time that a bag takes in a thread of its own, as far as is known."""
@@ -403,7 +403,7 @@ class EnsembleLearner:
             if members.expected > clock.left:
                 return
             members.expected = 0.0
-        began = time.monotonic()
+        began = working_time()
         number = (seed * 1009 + pool.turn_number(CONTINUOUS)) % 2**31
 
         def rows(which: IntArray) -> Rows:
@@ -425,7 +425,7 @@ class EnsembleLearner:
         members.judge(own.restore(judged), copies.table, left_out, self.n_jobs)
         members.circuits.append(own.restore(member))
         clock.advance(self.n_burn + self.n_keep)
-        _learn_the_cost(members, time.monotonic() - began, made=True)
+        _learn_the_cost(members, working_time() - began, made=True)
 
 
 class _Pace:
@@ -441,7 +441,7 @@ class _Pace:
 
     def begin(self) -> None:
         """Take note of the time before the first component."""
-        self.began = time.monotonic()
+        self.began = working_time()
 
     def check(self) -> None:
         """Raise `OutOfTime` if the sweep cannot end in time; called before every component."""
@@ -450,7 +450,7 @@ class _Pace:
         n_done = self.n_begun - self.n_jobs
         if self.known or n_done < 1:
             return
-        now = time.monotonic()
+        now = working_time()
         self.expected = (now - self.began) * self.size / n_done
         allowed = self.clock.deadline - self.began
         if self.expected > allowed:
@@ -464,10 +464,10 @@ def _continuous_seconds(learner: ContinuousLearner, n_rows: int, n_cells: int) -
     rows = np.ones((learner.batch, n_cells), dtype=np.float32)
     points = np.ones((n_cells, learner.n_points), dtype=np.float32)
     rows[:1] @ points  # wakes the threads
-    began = time.monotonic()
+    began = working_time()
     rows @ points
     # Forwards, and backwards by points and by cells.
-    step = 3 * (time.monotonic() - began)
+    step = 3 * (working_time() - began)
     return _FEWEST_EPOCHS * step * max(min(n_rows, 2**15) / learner.batch, 16)
 
 

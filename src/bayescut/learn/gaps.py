@@ -18,12 +18,12 @@ one structure and have tables of their own.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import gammaln
 
+from bayescut._clock import working_time
 from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit, build
@@ -184,7 +184,7 @@ class Completions:
         How often the cells are drawn and the model is learned again; None: 8 to 20 times, more
         often where there are few rows.
     deadline : float
-        By the monotonic clock: no more sweeps are begun after it.
+        By `bayescut._clock.working_time`: no more sweeps are begun after it.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Completions:
             n_sweeps = int(np.clip(100_000 // table.n_rows, 8, 20))
         labels: IntArray | None = None
         for sweep in range(n_sweeps):
-            if time.monotonic() >= deadline:
+            if working_time() >= deadline:
                 break
             completed = self.single(sweep)
             if labels is None:

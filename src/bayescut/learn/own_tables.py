@@ -68,7 +68,7 @@ class OwnTables:
     n_jobs : int
         Threads; nothing depends on them.
     deadline : float
-        By the monotonic clock: when to begin no more sweeps over the gaps.
+        By `bayescut._clock.working_time`: when to begin no more sweeps over the gaps.
 
     Examples
     --------

@@ -9,13 +9,13 @@ cells that none of them has seen.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bayescut._clock import working_time
 from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit, Evidence
@@ -181,7 +181,7 @@ def learn_cells(
     seed : int
         Of draws and cuts.
     deadline : float
-        By the monotonic clock; the trees of one fold are learned nevertheless.
+        By `bayescut._clock.working_time`; the trees of one fold are learned nevertheless.
     n_jobs : int
         Threads.
 
@@ -197,7 +197,7 @@ def learn_cells(
     each = sum(table_cells(table.n_rows, j, table.sizes) for j in several) * n_folds
     learner = ForestLearner(int(np.clip(_MOST_CELLS / max(each, 1.0), 1, n_trees)), _LEAST_ROWS)
     for fold in range(n_folds):
-        if fold and time.monotonic() >= deadline:
+        if fold and working_time() >= deadline:
             break
         codes = table.codes.copy()
         if len(rows):
