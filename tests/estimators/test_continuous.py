@@ -261,6 +261,8 @@ def test_files_and_progress(X, capsys):
         {"batch_size": 0},
         {"n_train_points": 2.5},
         {"learning_rate": 0.0},
+        {"weight_decay": -0.1},
+        {"learning_rate": 2.0, "weight_decay": 0.5},
         {"max_epochs": -1},
         {"patience": 0},
         {"validation_fraction": 1.0},

@@ -467,6 +467,20 @@ def test_the_last_stretch_learns_from_all_rows_and_leaves_the_state():
     assert SMALL.finish(fresh, every, sizes) is fresh.best
 
 
+def test_weight_decay_takes_from_weights_not_from_biases():
+    state, *_ = learn(n_epochs=1)
+    decaying = ContinuousLearner(**{**vars(SMALL), "weight_decay": 2.0})
+    before = Parameters.of(state.parameters).copy()
+    nothing = [np.zeros_like(array) for array in state.parameters]
+    state.moments = [np.zeros_like(array) for array in state.moments]
+    decaying._step(state, nothing)
+    after = Parameters.of(state.parameters)
+    for a, b in zip(before.weights, after.weights, strict=True):
+        np.testing.assert_allclose(b, (1 - state.rate * 2.0) * a, rtol=1e-6)
+    for a, b in zip(before.biases, after.biases, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_rows_joined_are_those_of_both():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (60, 3)).astype(np.uint8)

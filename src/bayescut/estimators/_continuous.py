@@ -71,6 +71,8 @@ class ContinuousMixture(Compressible):
         Points of a step.
     learning_rate : float, default=0.003
         Of Adam, at the start.
+    weight_decay : float, default=0.5
+        Part of the network's weights that every step takes away, times the learning rate.
     max_epochs : int, default=200
         Most epochs; an epoch has at most 32,768 rows. Learning stops by itself before that.
     patience : int, default=3
@@ -138,6 +140,7 @@ class ContinuousMixture(Compressible):
         batch_size: int = 256,
         n_train_points: int = 1024,
         learning_rate: float = 3e-3,
+        weight_decay: float = 0.5,
         max_epochs: int = 200,
         patience: int = 3,
         validation_fraction: float = 0.1,
@@ -159,6 +162,7 @@ class ContinuousMixture(Compressible):
         self.batch_size = batch_size
         self.n_train_points = n_train_points
         self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
         self.max_epochs = max_epochs
         self.patience = patience
         self.validation_fraction = validation_fraction
@@ -292,12 +296,20 @@ class ContinuousMixture(Compressible):
             )
         if not isinstance(self.hidden, (list, tuple, np.ndarray)):
             raise ValueError(f"hidden must be a list of whole numbers, got {self.hidden!r}")
+        rate = check_number("learning_rate", self.learning_rate, strict=True)
+        decay = check_number("weight_decay", self.weight_decay)
+        if rate * decay >= 1:
+            raise ValueError(
+                "learning_rate times weight_decay must be less than 1: a step would take away all "
+                f"of the weights, got {self.learning_rate!r} and {self.weight_decay!r}"
+            )
         return ContinuousLearner(
             n_latent=n_latent,
             hidden=tuple(check_count("hidden", units) for units in self.hidden),
             n_points=check_count("n_train_points", self.n_train_points),
             batch=check_count("batch_size", self.batch_size),
-            rate=check_number("learning_rate", self.learning_rate, strict=True),
+            rate=rate,
+            weight_decay=decay,
             patience=check_count("patience", self.patience),
             width=check_width("width", self.width),
             seed=seed,

@@ -107,7 +107,7 @@ class CutsetEnsemble(Compressible):
         then: such evidence is refused by name.
     continuous : bool or None, default=None
         Whether some members are continuous mixtures of trees, as `ContinuousMixture` learns them,
-        of up to 2,048 points. None: if there is a time budget of 60 seconds or more.
+        of up to 4,096 points. None: if there is a time budget of 60 seconds or more.
     n_bags : int or None, default=None
         Number of bagged networks. None: 80, or with a time budget up to 320.
     width : int, default=4

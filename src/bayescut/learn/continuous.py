@@ -123,6 +123,10 @@ class ContinuousLearner:
     decay : float
         Of the running average of the parameters. Validation of baudio after 12 epochs: -38.72
         without an average, -38.65 with it.
+    weight_decay : float
+        Part of the weights (not of the biases) that a step takes away, times the rate. Validation
+        with 0 and 0.5: bnetflix -54.924 and -54.872, tmovie -52.58 and -52.47 (2 is better there,
+        -52.43, and worse on bnetflix, -55.07).
     patience : int
         Epochs without a gain on held-out rows after which the rate is cut and learning goes on
         from the best parameters.
@@ -143,6 +147,7 @@ class ContinuousLearner:
     batch: int = 256
     rate: float = 3e-3
     decay: float = 0.99
+    weight_decay: float = 0.5
     patience: int = 3
     cut: float = 0.3
     max_cuts: int = 2
@@ -302,6 +307,8 @@ class ContinuousLearner:
         """Go a step upwards, and take it into the average."""
         state.n_steps += 1
         t = state.n_steps
+        for weight in Parameters.of(state.parameters).weights:
+            weight *= _DTYPE(1 - state.rate * self.weight_decay)
         adam_step(state.parameters, state.moments, gradient, t, state.rate)
         # Short at first, so that the start is soon forgotten.
         decay = min(self.decay, (1 + t) / (10 + t))

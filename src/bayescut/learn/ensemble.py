@@ -69,7 +69,7 @@ _SWEEP_OF_ALL = 1.3
 _FEWEST_COMPONENTS = 2
 # Most points of a continuous member and most cells of their tables, the part of its rows that it
 # holds out, and the part of its time that it may plan with.
-_POINTS, _FEWEST_POINTS = 2048, 64
+_POINTS, _FEWEST_POINTS = 4096, 64
 _CELLS = 2**22
 _HELD_OUT = 0.1
 _PART_FOR_LEARNING = 0.9
