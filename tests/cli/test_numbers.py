@@ -12,7 +12,9 @@ import pytest
 from tests.cli.conftest import Command
 
 import bayescut as bc
+from bayescut.circuit import Evidence, build
 from bayescut.cli._language import Condition, QuestionError, parse_conditions
+from bayescut.data import Domain, Domains, learn_grid
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +165,23 @@ def test_intervals_are_read() -> None:
     )
     with pytest.raises(QuestionError, match="as before"):
         parse_conditions("30 <= age > 40")
+
+
+def test_predictions_look_at_numbers_inside_cells(command: Command, tmp_path: Path) -> None:
+    values = np.round(np.random.default_rng(0).normal(25, 6, 2000), 3)
+    grid = learn_grid(values, max_cells=4)
+    domains = Domains(Domain(name, grid.n_cells, grid=grid) for name in ("x", "y"))
+    leaf = build.normal([0, 1], [25, 25], [[0, 0], [0.99, 0]], [6, 1])
+    circuit = build.circuit(leaf, domains)
+    model = tmp_path / "normal.bc"
+    bc.save(circuit, model)
+    x = np.linspace(15, 35, 40)
+    table = tmp_path / "x.csv"
+    pd.DataFrame({"x": x}).to_csv(table, index=False)
+    out = command.ok("predict", model, table, "--target", "y")
+    found = np.array([float(line) for line in out.split()[1:]])
+    codes = np.column_stack([grid.codes(x), np.full(len(x), -1)])
+    numbers = np.column_stack([x, np.full(len(x), np.nan)])
+    chances = circuit.marginals(Evidence(codes, values=numbers))[:, grid.n_cells :]
+    np.testing.assert_allclose(found, grid.quantile(chances, [0.5])[:, 0], rtol=1e-9)
+    assert len(np.unique(found)) > 30

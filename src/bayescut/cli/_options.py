@@ -68,7 +68,7 @@ Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first line holds names. Default: decided from the whole table.",
+        help="Whether the first line holds names. Default: decided from all columns.",
         show_default=False,
     ),
 ]
