@@ -185,3 +185,21 @@ def test_predictions_look_at_numbers_inside_cells(command: Command, tmp_path: Pa
     chances = circuit.marginals(Evidence(codes, values=numbers))[:, grid.n_cells :]
     np.testing.assert_allclose(found, grid.quantile(chances, [0.5])[:, 0], rtol=1e-9)
     assert len(np.unique(found)) > 30
+
+
+@pytest.mark.parametrize(("column", "cell"), [("age", "old"), ("since", "yesterday")])
+def test_text_among_numbers(
+    command: Command, model: Path, table: Path, tmp_path: Path, column: str, cell: str
+) -> None:
+    frame = pd.read_csv(table, dtype=str)[:30]
+    frame.loc[4, column] = None
+    empty = tmp_path / "empty.csv"
+    frame.to_csv(empty, index=False)
+    frame.loc[4, column] = cell
+    odd = tmp_path / "odd.csv"
+    frame.to_csv(odd, index=False)
+    said = command.error("score", model, odd)
+    assert said.startswith(f"'{cell}' in row 4, column '{column}' is no") and "NaN" not in said
+    assert said.endswith("taken as missing with --unseen missing.") and "pandas" not in said
+    found = command.ok("score", model, odd, "--rows", "--unseen", "missing")
+    assert found == command.ok("score", model, empty, "--rows")

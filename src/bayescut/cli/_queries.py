@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -34,7 +35,7 @@ from bayescut.cli._terminal import bar, emit, emit_json, print_table, waiting
 from bayescut.exceptions import DataError, ZeroProbabilityError
 
 if TYPE_CHECKING:
-    from bayescut.data import Domain
+    from bayescut.data import Domain, Domains
     from bayescut.data.dates import DateForm
     from bayescut.estimators._answers import Given
 
@@ -45,20 +46,36 @@ def _read(model: LoadedModel, frame: Any, unseen: UnseenChoice | None, tell: boo
     from bayescut.data import encode_table
 
     chosen: Any = getattr(model.model, "unseen", "error") if unseen is None else unseen.value
+    if chosen == "missing":
+        frame = _without_text(frame, model.domains)
     try:
         codes, values = encode_table(
             frame, model.domains, allow_missing=True, unseen=chosen, estimator_name=model.name
         )
     except DataError as error:
-        # What follows the known values in the message is advice for users of Python.
-        text = str(error).split(" Use NaN for")[0]
+        # What follows in the message is advice for users of Python.
+        text = re.split(r" Use NaN for|: make it NaN if|: convert the column", str(error))[0]
         if text == str(error):
             raise
         raise CommandError(
-            f"{text} Correct the cell or leave it empty, or have all such cells taken as missing "
-            "with --unseen missing."
+            f"{text.removesuffix('.')}. Correct the cell or leave it empty, or have all such cells "
+            "taken as missing with --unseen missing."
         ) from error
     return model.given(codes, values, tell=tell)
+
+
+def _without_text(frame: Any, domains: Domains) -> Any:
+    """Leave cells of numbers and dates empty in which something else stands."""
+    changed = {}
+    for name, domain in zip(frame.columns, domains, strict=True):
+        if domain.grid is not None and getattr(frame[name].dtype, "kind", "O") in "OT":
+            is_text = frame[name].map(lambda cell: isinstance(cell, str)).astype(bool)
+            if is_text.any():
+                changed[name] = frame[name].astype(object).mask(is_text, None)
+    frame = frame.copy(deep=False) if changed else frame
+    for name, column in changed.items():
+        frame[name] = column
+    return frame
 
 
 @reads_table
