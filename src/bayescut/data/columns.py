@@ -576,7 +576,10 @@ class _Column:
             advice = "convert it with pandas.to_numeric"
             if others:
                 shown = ", ".join(repr(text) for text in others[:3])
-                advice = f"if {shown} marks gaps, read the file with na_values=[{shown}]"
+                advice = (
+                    f"if {shown} marks gaps, read the file with na_values=[{shown}], on the "
+                    f"command line --missing {others[0]}"
+                )
             self.warnings.append(f"text, but of numbers: {advice}")
 
 
