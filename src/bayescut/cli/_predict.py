@@ -104,7 +104,7 @@ def predict(
             values = None if given.values is None else given.values[block]
             chances = posterior(model.circuit, codes[block], column, values=values)
             name = domain.name if domain.name is not None else str(column)
-            answer: dict[str, Any] = {name: predicted(chances, domain, None)}
+            answer: dict[str, Any] = {name: _in_unit(predicted(chances, domain, None), domain)}
             if domain.grid is None:
                 answer["probability"] = chances.max(axis=1)
                 if proba:
@@ -165,10 +165,12 @@ def _predict_own(
 
 
 def _in_unit(numbers: Any, domain: Domain) -> Any:
-    """Return numbers of a grid as they are, dates and durations as such."""
+    """Return labels and numbers as they are, dates and durations in whole units of their column."""
     from bayescut.data.times import time_cells
 
-    return numbers if domain.unit is None else time_cells(numbers, domain.unit, domain.kind)
+    if domain.unit is None or numbers.dtype.kind != "f":
+        return numbers
+    return time_cells(np.rint(numbers), domain.unit, domain.kind)
 
 
 def _probabilities(text: str) -> list[float]:
