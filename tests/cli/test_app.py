@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Command
 
 import bayescut as bc
+from bayescut.circuit import build
 from bayescut.cli import main
 from bayescut.cli._app import app
 from bayescut.cli._compiling import REMARK, compiling
@@ -334,3 +335,13 @@ def test_answers_can_come_alone(
     assert main(["--quiet", *arguments] if before else [*arguments, "-q"]) == 0
     assert screen.text == ""
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("columns", "said"), [(13, "... 1 more column;"), (14, "2 more columns;")])
+def test_columns_that_are_not_listed(
+    command: Command, tmp_path: Path, columns: int, said: str
+) -> None:
+    model = tmp_path / "m.bc"
+    leaves = [build.categorical(j, [0.5, 0.5]) for j in range(columns)]
+    bc.save(build.circuit(build.product(*leaves), [2] * columns), model)
+    assert said in command.ok("show", model)

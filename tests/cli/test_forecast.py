@@ -53,8 +53,10 @@ def test_it_is_told_from_parts_of_the_rows(capsys: pytest.CaptureFixture[str]) -
     assert (
         told(Slow(), 32_000, capsys) == "bayescut: learning takes about 33 s and 1 MB of memory\n"
     )
-    assert Slow.rows == [250, 1000, 2000]
-    assert "about 5 minutes" in told(Slow(), 300_000, capsys)
+    assert Slow.rows == [250, 2000, 4000]
+    Slow.rows = []
+    assert "about 5 minutes" in told(Slow(), 320_000, capsys)
+    assert Slow.rows == [250, 10_000, 20_000]
     assert "about 2.0 hours" in told(Slow(time_budget=7200), 32_000, capsys)
 
 

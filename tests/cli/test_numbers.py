@@ -12,7 +12,9 @@ import pytest
 from tests.cli.conftest import Command
 
 import bayescut as bc
+from bayescut.circuit import Evidence, build
 from bayescut.cli._language import Condition, QuestionError, parse_conditions
+from bayescut.data import Domain, Domains, learn_grid
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +165,41 @@ def test_intervals_are_read() -> None:
     )
     with pytest.raises(QuestionError, match="as before"):
         parse_conditions("30 <= age > 40")
+
+
+def test_predictions_look_at_numbers_inside_cells(command: Command, tmp_path: Path) -> None:
+    values = np.round(np.random.default_rng(0).normal(25, 6, 2000), 3)
+    grid = learn_grid(values, max_cells=4)
+    domains = Domains(Domain(name, grid.n_cells, grid=grid) for name in ("x", "y"))
+    leaf = build.normal([0, 1], [25, 25], [[0, 0], [0.99, 0]], [6, 1])
+    circuit = build.circuit(leaf, domains)
+    model = tmp_path / "normal.bc"
+    bc.save(circuit, model)
+    x = np.linspace(15, 35, 40)
+    table = tmp_path / "x.csv"
+    pd.DataFrame({"x": x}).to_csv(table, index=False)
+    out = command.ok("predict", model, table, "--target", "y")
+    found = np.array([float(line) for line in out.split()[1:]])
+    codes = np.column_stack([grid.codes(x), np.full(len(x), -1)])
+    numbers = np.column_stack([x, np.full(len(x), np.nan)])
+    chances = circuit.marginals(Evidence(codes, values=numbers))[:, grid.n_cells :]
+    np.testing.assert_allclose(found, grid.quantile(chances, [0.5])[:, 0], rtol=1e-9)
+    assert len(np.unique(found)) > 30
+
+
+@pytest.mark.parametrize(("column", "cell"), [("age", "old"), ("since", "yesterday")])
+def test_text_among_numbers(
+    command: Command, model: Path, table: Path, tmp_path: Path, column: str, cell: str
+) -> None:
+    frame = pd.read_csv(table, dtype=str)[:30]
+    frame.loc[4, column] = None
+    empty = tmp_path / "empty.csv"
+    frame.to_csv(empty, index=False)
+    frame.loc[4, column] = cell
+    odd = tmp_path / "odd.csv"
+    frame.to_csv(odd, index=False)
+    said = command.error("score", model, odd)
+    assert said.startswith(f"'{cell}' in row 4, column '{column}' is no") and "NaN" not in said
+    assert said.endswith("taken as missing with --unseen missing.") and "pandas" not in said
+    found = command.ok("score", model, odd, "--rows", "--unseen", "missing")
+    assert found == command.ok("score", model, empty, "--rows")

@@ -363,7 +363,7 @@ else:
 
 def test_periods_are_refused_like_dates():
     table = pd.DataFrame({"month": pd.period_range("2020-01", periods=3, freq="M"), "a": [0, 1, 0]})
-    with pytest.raises(DataError, match=r"column 'month' has dtype period\[M\].*astype\(str\)"):
+    with pytest.raises(DataError, match=r"column 'month' has dtype period\[M\].*to_timestamp\(\)"):
         learn_domains(table)
 
 

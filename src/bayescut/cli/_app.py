@@ -47,7 +47,7 @@ Compare learners, your own included:
   bayescut bench table
 
 - stands for standard input or output. Errors are one line and exit code 1 (2: the command was not
-understood)."""
+understood; 130: it was interrupted)."""
 
 app = typer.Typer(
     name="bayescut",

@@ -25,8 +25,9 @@ def check(
     """
     from bayescut.data import describe_table
 
-    frame = with_types(read_table(table, options).used, text)
-    report = describe_table(frame, columns=kinds_of(kinds))
+    chosen = kinds_of(kinds)
+    frame = with_types(read_table(table, options).used, options, chosen)
+    report = describe_table(frame, columns=chosen)
     if as_json:
         emit_json(
             {

@@ -76,10 +76,10 @@ def fit(
         _check_writable(output)
     elif as_json:
         raise typer.BadParameter("--json and a model on standard output exclude each other.")
-    frame = with_types(read_table(table, options).used, text)
+    chosen_kinds = kinds_of(kinds)
+    frame = with_types(read_table(table, options).used, options, chosen_kinds, tell=True)
     if drop_missing:
         frame = _complete_rows(frame)
-    chosen_kinds = kinds_of(kinds)
     settings = model.get_params(deep=False)
     if chosen_kinds and "columns" in settings:
         model.set_params(columns=chosen_kinds)

@@ -19,8 +19,9 @@ __all__ = ["forecast", "seconds_at", "working_bytes"]
 # Fits of fewer row-and-pair-of-state units take seconds: on the twenty binary sets and the tables
 # of labels 0.06 to 2 ns each with more than sixty states, so that this is ten seconds.
 _LONG = 5e9
-# Parts of the rows that are learned from beforehand: a tenth of the time altogether.
-_PARTS = (32, 16)
+# Rows of the larger of two parts that are learned from beforehand: a sixteenth of all, but so many
+# if they are not more than an eighth. With few rows, other work counts than with many.
+_PART = 4000
 # Fewer rows than this in the smaller part say nothing.
 _LEAST = 250
 # A shorter fit is not worth a line.
@@ -60,8 +61,8 @@ def seconds_at(n_rows: int, measured: list[tuple[int, float]]) -> float:
 def forecast(model: Any, frame: Any, clock: Callable[[], float] = time.perf_counter) -> None:
     """Tell how long a fit will take and what memory, if it will take long.
 
-    Learns from a thirty-second and a sixteenth of the rows, so that the learner, the table and the
-    machine are those of the fit.
+    Learns from parts of the rows, so that the learner, the table and the machine are those of the
+    fit.
 
     Parameters
     ----------
@@ -79,7 +80,8 @@ def forecast(model: Any, frame: Any, clock: Callable[[], float] = time.perf_coun
     from bayescut.exceptions import BayescutError
 
     n_rows = len(frame)
-    sizes = [n_rows // part for part in _PARTS]
+    more = max(n_rows // 16, min(n_rows // 8, _PART))
+    sizes = (more // 2, more)
     # Rows are drawn: the first ones are often of one kind.
     order = np.random.default_rng(0).permutation(n_rows)
     some = frame.iloc[np.sort(order[: min(n_rows, 20_000)])]

@@ -68,7 +68,7 @@ Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first line holds names. Default: decided from the whole table.",
+        help="Whether the first line holds names. Default: decided from all columns.",
         show_default=False,
     ),
 ]
@@ -92,6 +92,15 @@ OwnMissing = Annotated[
 Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", help="Columns to leave out: a,b or repeated.", metavar="COLUMNS"),
+]
+
+DayFirst = Annotated[
+    bool | None,
+    typer.Option(
+        "--day-first/--month-first",
+        help="How to read dates such as 01/03/2020 where no date of the column shows it.",
+        show_default=False,
+    ),
 ]
 
 
@@ -152,6 +161,7 @@ def table_options(
     encoding: str | None = None,
     text: bool = False,
     quiet: bool = False,
+    day_first: bool | None = None,
 ) -> TableOptions:
     """Gather the options of a table."""
     if separator is not None:
@@ -159,7 +169,8 @@ def table_options(
         if len(separator) != 1:
             raise typer.BadParameter("--sep is one sign, or the word tab.")
     words = (*(() if only_missing else MISSING), *(missing or ()))
-    return TableOptions(separator, header, words, split_names(ignore), text, encoding, quiet)
+    ignored = split_names(ignore)
+    return TableOptions(separator, header, words, ignored, text, encoding, quiet, day_first)
 
 
 _TABLE_OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -169,6 +180,7 @@ _TABLE_OPTIONS: dict[str, tuple[Any, Any]] = {
     "missing": (Missing, None),
     "only_missing": (OwnMissing, False),
     "ignore": (Ignore, None),
+    "day_first": (DayFirst, None),
     "quiet": (Quiet, False),
 }
 

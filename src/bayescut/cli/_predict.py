@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -12,31 +12,29 @@ from bayescut.cli._compiling import compiling
 from bayescut.cli._errors import CommandError
 from bayescut.cli._models import LoadedModel, as_density, blocks, load_model, read_model
 from bayescut.cli._options import (
-    Encoding,
-    Header,
-    Ignore,
     Json,
-    Missing,
     ModelFile,
-    OwnMissing,
-    Quiet,
-    Separator,
     Unseen,
     UnseenChoice,
     one_pipe,
-    table_options,
+    reads_table,
 )
 from bayescut.cli._output import Writer
 from bayescut.cli._queries import Output, TableFile, _read
 from bayescut.cli._tables import PIPE, Table, TableOptions, match_table, pandas, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table
 
+if TYPE_CHECKING:
+    from bayescut.data import Domain
+
 __all__ = ["anomalies", "predict"]
 
 
+@reads_table
 def predict(
     model_file: ModelFile,
     table: TableFile,
+    options: TableOptions,
     target: Annotated[
         str | None,
         typer.Option(
@@ -54,13 +52,6 @@ def predict(
         str, typer.Option(help="Quantiles of a number, e.g. 0.1,0.9.", metavar="Q,...")
     ] = "",
     unseen: Unseen = None,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    missing: Missing = None,
-    only_missing: OwnMissing = False,
-    ignore: Ignore = None,
-    quiet: Quiet = False,
 ) -> None:
     """Predict a column of a table from all others; it need not be there.
 
@@ -74,15 +65,6 @@ def predict(
 
     one_pipe(model=model_file, table=table)
     read = read_model(model_file)
-    options = table_options(
-        separator,
-        header,
-        missing,
-        ignore,
-        only_missing=only_missing,
-        encoding=encoding,
-        quiet=quiet,
-    )
     if isinstance(read, TargetEstimator):
         _predict_own(
             read,
@@ -93,7 +75,6 @@ def predict(
             proba=proba,
             quantiles=_probabilities(quantiles),
             unseen=unseen,
-            quiet=quiet,
         )
         return
     model = as_density(read, model_file)
@@ -111,25 +92,27 @@ def predict(
     frame = found.used
     if domain.name is not None and domain.name not in set(map(str, frame.columns)):
         frame = frame.assign(**{domain.name: None})
-    matched = match_table(frame, model.domains, found.title)
-    codes = _read(model, matched, unseen, False).codes
+    matched = match_table(frame, model.domains, found.title, options.day_first)
+    given = _read(model, matched, unseen, False)
+    codes = given.codes
     with (
         Writer(output, True, found.dialect) as writer,
         bar("predicting", len(codes)) as update,
-        compiling(quiet=quiet),
+        compiling(quiet=options.quiet),
     ):
         for block in blocks(len(codes)):
-            chances = posterior(model.circuit, codes[block], column)
+            values = None if given.values is None else given.values[block]
+            chances = posterior(model.circuit, codes[block], column, values=values)
             name = domain.name if domain.name is not None else str(column)
-            answer: dict[str, Any] = {name: predicted(chances, domain, None)}
+            answer: dict[str, Any] = {name: _in_unit(predicted(chances, domain, None), domain)}
             if domain.grid is None:
                 answer["probability"] = chances.max(axis=1)
                 if proba:
                     for state in range(domain.n_states):
                         answer[f"P({domain.label(state)})"] = chances[:, state]
             elif wanted:
-                for q, values in zip(wanted, domain.grid.quantile(chances, wanted).T, strict=True):
-                    answer[f"q{q:g}"] = values
+                for q, points in zip(wanted, domain.grid.quantile(chances, wanted).T, strict=True):
+                    answer[f"q{q:g}"] = _in_unit(points, domain)
             writer.write(pandas().DataFrame(answer))
             update(block.stop - block.start)
 
@@ -144,7 +127,6 @@ def _predict_own(
     proba: bool,
     quantiles: list[float],
     unseen: UnseenChoice | None,
-    quiet: bool,
 ) -> None:
     """Predict what a classifier or regressor was learned for."""
     classes = getattr(model, "classes_", None)
@@ -156,14 +138,14 @@ def _predict_own(
     frame = found.used
     if target is not None and target in set(map(str, frame.columns)):
         frame = frame.drop(columns=[c for c in frame.columns if str(c) == target])
-    frame = match_table(frame, model.domains_, found.title)
+    frame = match_table(frame, model.domains_, found.title, options.day_first)
     if model.domains_.names is None:
         frame = frame.to_numpy()
     name = "prediction" if target is None else target
     with (
         Writer(output, True, found.dialect) as writer,
         bar("predicting", len(frame)) as update,
-        compiling(quiet=quiet),
+        compiling(quiet=options.quiet),
     ):
         for block in blocks(len(frame)):
             answer: dict[str, Any] = {}
@@ -182,6 +164,15 @@ def _predict_own(
             update(block.stop - block.start)
 
 
+def _in_unit(numbers: Any, domain: Domain) -> Any:
+    """Return labels and numbers as they are, dates and durations in whole units of their column."""
+    from bayescut.data.times import time_cells
+
+    if domain.unit is None or numbers.dtype.kind != "f":
+        return numbers
+    return time_cells(np.rint(numbers), domain.unit, domain.kind)
+
+
 def _probabilities(text: str) -> list[float]:
     try:
         found = [float(part) for part in text.split(",") if part.strip()]
@@ -192,19 +183,14 @@ def _probabilities(text: str) -> list[float]:
     return found
 
 
+@reads_table
 def anomalies(
     model_file: ModelFile,
     table: TableFile,
+    options: TableOptions,
     n: Annotated[int, typer.Option("-n", min=1, help="How many rows to list.")] = 10,
     cells: Annotated[int, typer.Option(min=1, help="Cells to name in each row, at most.")] = 3,
     unseen: Unseen = None,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    missing: Missing = None,
-    only_missing: OwnMissing = False,
-    ignore: Ignore = None,
-    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """List the rows of a table that fit a model least, and the cells to blame.
@@ -219,20 +205,11 @@ def anomalies(
 
     one_pipe(model=model_file, table=table)
     model = load_model(model_file)
-    options = table_options(
-        separator,
-        header,
-        missing,
-        ignore,
-        only_missing=only_missing,
-        encoding=encoding,
-        quiet=quiet,
-    )
     found = read_table(table, options, model.domains)
-    frame = match_table(found.used, model.domains, found.title)
+    frame = match_table(found.used, model.domains, found.title, options.day_first)
     given = _read(model, frame, unseen, False)
     codes, values = given.codes, given.values
-    with compiling(quiet=quiet):
+    with compiling(quiet=options.quiet):
         scores = standard_scores(model.circuit, codes, values, seed=0)
         order = np.argsort(scores, kind="stable")[:n]
         # A detector knows more of single cells than its circuit.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -33,7 +35,8 @@ from bayescut.cli._terminal import bar, emit, emit_json, print_table, waiting
 from bayescut.exceptions import DataError, ZeroProbabilityError
 
 if TYPE_CHECKING:
-    from bayescut.data import Domain
+    from bayescut.data import Domain, Domains
+    from bayescut.data.dates import DateForm
     from bayescut.estimators._answers import Given
 
 __all__ = ["Output", "TableFile", "impute", "query", "sample", "score"]
@@ -43,20 +46,36 @@ def _read(model: LoadedModel, frame: Any, unseen: UnseenChoice | None, tell: boo
     from bayescut.data import encode_table
 
     chosen: Any = getattr(model.model, "unseen", "error") if unseen is None else unseen.value
+    if chosen == "missing":
+        frame = _without_text(frame, model.domains)
     try:
         codes, values = encode_table(
             frame, model.domains, allow_missing=True, unseen=chosen, estimator_name=model.name
         )
     except DataError as error:
-        # What follows the known values in the message is advice for users of Python.
-        text = str(error).split(" Use NaN for")[0]
+        # What follows in the message is advice for users of Python.
+        text = re.split(r" Use NaN for|: make it NaN if|: convert the column", str(error))[0]
         if text == str(error):
             raise
         raise CommandError(
-            f"{text} Correct the cell or leave it empty, or have all such cells taken as missing "
-            "with --unseen missing."
+            f"{text.removesuffix('.')}. Correct the cell or leave it empty, or have all such cells "
+            "taken as missing with --unseen missing."
         ) from error
     return model.given(codes, values, tell=tell)
+
+
+def _without_text(frame: Any, domains: Domains) -> Any:
+    """Leave cells of numbers and dates empty in which something else stands."""
+    changed = {}
+    for name, domain in zip(frame.columns, domains, strict=True):
+        if domain.grid is not None and getattr(frame[name].dtype, "kind", "O") in "OT":
+            is_text = frame[name].map(lambda cell: isinstance(cell, str)).astype(bool)
+            if is_text.any():
+                changed[name] = frame[name].astype(object).mask(is_text, None)
+    frame = frame.copy(deep=False) if changed else frame
+    for name, column in changed.items():
+        frame[name] = column
+    return frame
 
 
 @reads_table
@@ -85,7 +104,12 @@ def score(
         raise typer.BadParameter("--output is for --rows.")
     model = load_model(model_file)
     found = read_table(table, options, model.domains)
-    given = _read(model, match_table(found.used, model.domains, found.title), unseen, tell=False)
+    given = _read(
+        model,
+        match_table(found.used, model.domains, found.title, options.day_first),
+        unseen,
+        tell=False,
+    )
     values = np.empty(given.n_rows)
     with bar("scoring", given.n_rows) as update, compiling():
         for block in blocks(given.n_rows):
@@ -199,8 +223,14 @@ def impute(
     one_pipe(model=model_file, table=table)
     model = load_model(model_file)
     found = read_table(table, options, model.domains, cells=True)
-    given = _read(model, match_table(found.used, model.domains, found.title), unseen, tell=True)
+    given = _read(
+        model,
+        match_table(found.used, model.domains, found.title, options.day_first),
+        unseen,
+        tell=True,
+    )
     generator = np.random.default_rng(seed)
+    forms = _date_forms(model, found, given)
     with (
         Writer(output, found.header, found.dialect) as writer,
         bar("filling", given.n_rows) as update,
@@ -212,7 +242,7 @@ def impute(
                 filled = _fill(model, some, method, generator)
             except ZeroProbabilityError as error:
                 raise CommandError(_name_row(model, given, block)) from error
-            writer.write(_with_cells(model, found, some, filled, block))
+            writer.write(_with_cells(model, found, forms, some, filled, block))
             update(block.stop - block.start)
 
 
@@ -226,23 +256,48 @@ def _plain_cells(frame: Any) -> Any:
     return cells.where(frame.notna(), None)
 
 
+def _date_forms(model: LoadedModel, table: Table, given: Given) -> dict[int, DateForm]:
+    """Return how the table writes the dates of its columns, by column of the model."""
+    from bayescut.data import missing_code
+    from bayescut.data.dates import find_date_form
+
+    forms = {}
+    if table.cells is not None:
+        for name, column in _columns(model, table):
+            if model.domains[column].kind == "date":
+                seen = given.codes[:, column] != missing_code(given.codes.dtype)
+                form = find_date_form(table.cells[name][seen].unique(), table.day_first)
+                if form is not None:
+                    forms[column] = form
+    return forms
+
+
+def _columns(model: LoadedModel, table: Table) -> Iterator[tuple[Any, int]]:
+    """Yield the columns of a table that are used, with the columns of the model that they are."""
+    positions = {name: j for j, name in enumerate(model.domains.names or [])}
+    for place, name in enumerate(table.used.columns):
+        yield name, positions.get(name, place)
+
+
 def _with_cells(
-    model: LoadedModel, table: Table, given: Given, filled: tuple[Any, Any], block: slice
+    model: LoadedModel,
+    table: Table,
+    forms: dict[int, DateForm],
+    given: Given,
+    filled: tuple[Any, Any],
+    block: slice,
 ) -> Any:
     """Return the rows of a block as they stood in the table, with its gaps filled."""
     from bayescut.data import missing_code
 
     complete_rows = model.frame(*filled)
     codes = given.codes
-    names = list(table.used.columns)
-    positions = {name: j for j, name in enumerate(model.domains.names or [])}
     if table.cells is None:  # Parquet has types, which decoding restores
         source = table.frame
     else:
         source = table.cells
     rows = source.iloc[block].reset_index(drop=True)
-    for place, name in enumerate(names):
-        column = positions.get(name, place)
+    for name, column in _columns(model, table):
         gaps = codes[:, column] == missing_code(codes.dtype)
         values = complete_rows.iloc[:, column]
         domain = model.domains[column]
@@ -253,7 +308,7 @@ def _with_cells(
         elif gaps.any() and domain.grid is not None:
             texts = rows[name].to_numpy(dtype=object, copy=True)
             texts[gaps] = [
-                _number_text(x, domain).replace(".", table.dialect.decimal)
+                _number_text(x, domain, forms.get(column), table.dialect.decimal)
                 for x in filled[1][gaps, column].tolist()
             ]
             rows[name] = texts
@@ -276,11 +331,15 @@ def _first_rows(codes: Any) -> Iterator[tuple[int, int]]:
     return zip(states.tolist(), first.tolist(), strict=True)
 
 
-def _number_text(number: float, domain: Domain) -> str:
-    """Write a number in its step, a date as ISO does."""
-    if domain.unit is None and domain.grid is not None and domain.grid.step >= 1:
-        return str(round(number))
-    return str(domain.value(number))
+def _number_text(number: float, domain: Domain, form: DateForm | None, decimal: str) -> str:
+    """Write a number in its step, a date as the table does or else as ISO does."""
+    value = domain.value(number)
+    if domain.unit is not None:
+        plain = form is None or not isinstance(value, datetime.date)  # nanoseconds
+        return str(value) if plain else form.write(value)
+    if domain.grid is not None and domain.grid.step >= 1:
+        value = round(number)
+    return str(value).replace(".", decimal)
 
 
 def _fill(

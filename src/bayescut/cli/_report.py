@@ -9,27 +9,18 @@ import typer
 
 from bayescut._atomic import writing
 from bayescut.cli._errors import CommandError, count
-from bayescut.cli._options import (
-    Encoding,
-    Header,
-    Ignore,
-    Json,
-    Missing,
-    OwnMissing,
-    Quiet,
-    Separator,
-    one_pipe,
-    table_options,
-)
-from bayescut.cli._tables import read_table
+from bayescut.cli._options import Json, one_pipe, reads_table
+from bayescut.cli._tables import TableOptions, read_table, with_types
 from bayescut.cli._terminal import emit, emit_json, print_table, waiting
 
 __all__ = ["report", "save_figure"]
 
 
+@reads_table
 def report(
     real: Annotated[str, typer.Argument(help="The real table: CSV or Parquet; - is a pipe.")],
     synthetic: Annotated[str, typer.Argument(help="The synthetic table.")],
+    options: TableOptions,
     held_out: Annotated[
         str | None,
         typer.Option(
@@ -47,13 +38,6 @@ def report(
         str | None,
         typer.Option(help="Draw the report into this picture (.png, .svg, .pdf).", metavar="FILE"),
     ] = None,
-    separator: Separator = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    missing: Missing = None,
-    only_missing: OwnMissing = False,
-    ignore: Ignore = None,
-    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Compare a synthetic table with the real one it was made from.
@@ -63,21 +47,12 @@ def report(
     Beside each stands what real rows that were held out have.
     """
     one_pipe(real=real, synthetic=synthetic)
-    options = table_options(
-        separator,
-        header,
-        missing,
-        ignore,
-        only_missing=only_missing,
-        encoding=encoding,
-        quiet=quiet,
-    )
-    tables = [read_table(source, options) for source in (real, synthetic)]
-    held = None if held_out is None else read_table(held_out, options).used
+    sources = [real, synthetic] if held_out is None else [real, synthetic, held_out]
+    tables = [with_types(read_table(source, options).used, options) for source in sources]
     from bayescut.report import compare_tables
 
     with waiting("comparing"):
-        found = compare_tables(tables[0].used, tables[1].used, held, target=target)
+        found = compare_tables(*tables, target=target)
     if draw is not None:
         save_figure(found.draw(), draw)
     if as_json:

@@ -181,4 +181,4 @@ def _print_columns(model: LoadedModel, every: bool) -> None:
         lines.append([domain.name or str(position), str(domain.n_states), values])
     print_table(["column", "states", "values"], lines, left=(0, 2))
     if shown < len(domains):
-        emit(f"... {len(domains) - shown:,} more columns; --columns lists all")
+        emit(f"... {count(len(domains) - shown, 'more column')}; --columns lists all")

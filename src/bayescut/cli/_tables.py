@@ -6,10 +6,9 @@ import bz2
 import gzip
 import io
 import lzma
-import re
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -93,6 +92,8 @@ class TableOptions:
         None finds it out.
     quiet : bool
         Whether nothing is said of what was found out.
+    day_first : bool or None
+        Whether 01/03/2020 is in March, where no date of the column shows it.
     """
 
     separator: str | None = None
@@ -102,6 +103,7 @@ class TableOptions:
     text: bool = False
     encoding: str | None = None
     quiet: bool = False
+    day_first: bool | None = None
 
 
 def split_names(values: Sequence[str] | None) -> tuple[str, ...]:
@@ -129,6 +131,8 @@ class Table:
         How it was written.
     cells : DataFrame of str or None
         Its cells as they stood in the file, if that was asked for.
+    day_first : bool or None
+        As the options say.
     """
 
     title: str
@@ -137,6 +141,7 @@ class Table:
     header: bool = True
     dialect: Dialect = field(default_factory=Dialect)
     cells: Any = None
+    day_first: bool | None = None
 
     @property
     def used(self) -> Any:
@@ -298,7 +303,7 @@ def _read_csv(
         types = {key: str for key in _text_columns(keys, domains, header)}
     frame = parse(text, dtype=types, na_values=missing)
     kept = parse(text, dtype=object, na_filter=False) if cells else None
-    return Table(title, frame, options.ignore, header, dialect, kept)
+    return Table(title, frame, options.ignore, header, dialect, kept, options.day_first)
 
 
 def _below(text: str, dialect: Dialect) -> str:
@@ -323,8 +328,20 @@ def _text_columns(keys: Sequence[Any], domains: Domains, header: bool) -> list[A
     ]
 
 
-def match_table(frame: Any, domains: Domains, title: str = "the table") -> Any:
+def match_table(
+    frame: Any, domains: Domains, title: str = "the table", day_first: bool | None = None
+) -> Any:
     """Check a table's columns against a model's, and its text against the labels.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    domains : Domains
+        Of the model.
+    title : str
+        Of the table, for messages.
+    day_first : bool or None
+        Whether 01/03/2020 is in March, where no date of the column shows it.
 
     Returns
     -------
@@ -359,7 +376,7 @@ def match_table(frame: Any, domains: Domains, title: str = "the table") -> Any:
     changed = {
         column: values
         for column, domain in zip(frame.columns, domains, strict=True)
-        if (values := _as_labels(frame[column], domain)) is not None
+        if (values := _as_known(frame[column], domain, day_first)) is not None
     }
     if changed:
         frame = frame.copy(deep=False)
@@ -372,61 +389,99 @@ def _more(names: Sequence[str]) -> str:
     return "" if len(names) == 1 else f" (and {len(names) - 1} more)"
 
 
-def _as_labels(column: Any, domain: Domain) -> Any:
-    """Return text as labels where the labels are not text, None if there is nothing to do.
+def _as_known(column: Any, domain: Domain, day_first: bool | None) -> Any:
+    """Return text as labels, numbers or dates where the model has these, None if nothing changes.
 
-    One odd cell makes pandas read a whole column of numbers as text.
+    One odd cell makes pandas read a whole column of numbers as text; such cells stay as they are.
     """
-    from bayescut.cli._answers import find_state
+    from bayescut.cli._answers import find_state, read_number
 
     if domain.labels is not None and all(isinstance(x, str) for x in domain.labels.tolist()):
         return None
     if getattr(column.dtype, "kind", "O") not in "OT":
         return None
+    if domain.kind == "date" and (dates := _as_dates(column, day_first)) is not None:
+        return dates
+
+    def known(text: str) -> Any:
+        if domain.grid is not None:
+            try:
+                return domain.value(read_number(text, domain))
+            except ValueError:
+                return text
+        state = find_state(text, domain)
+        return text if state < 0 else domain.label(state)
+
     codes, uniques = pandas().factorize(column)
-    labels = np.empty(len(uniques) + 1, dtype=object)
+    cells = np.empty(len(uniques) + 1, dtype=object)
     for position, value in enumerate(uniques):
-        state = find_state(value, domain) if isinstance(value, str) else -1
-        labels[position] = value if state < 0 else domain.label(state)
-    labels[-1] = None
-    return pandas().Series(labels[codes], index=column.index, dtype=object)
+        cells[position] = known(value) if isinstance(value, str) else value
+    cells[-1] = None
+    return pandas().Series(cells[codes], index=column.index, dtype=object)
 
 
-def with_types(frame: Any, text: bool = False) -> Any:
+def _as_dates(column: Any, day_first: bool | None) -> Any:
+    """Return text as dates if all of it is in one form of dates, else None."""
+    from bayescut.data.dates import find_date_form
+
+    form = find_date_form(column.dropna().unique(), day_first)
+    if form is None:
+        return None
+    if not form.is_known:
+        raise CommandError(f"Column {str(column.name)!r} has {form.problem}: {form.advice}.")
+    return form.series(column)
+
+
+def with_types(
+    frame: Any,
+    options: TableOptions,
+    kinds: Mapping[str | int, str] | None = None,
+    *,
+    tell: bool = False,
+) -> Any:
     """Give columns the types that CSV files do not state.
 
     Whole numbers and truth values with gaps, which pandas reads as fractions and objects, get types
-    that have gaps. Text that is a date in every row, written as ISO 8601 does, becomes dates.
+    that have gaps. Text that is a date in every row becomes dates.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    options : TableOptions
+        Whether there are types at all, and whether days come before months.
+    kinds : mapping from column to kind, optional
+        What columns are said to hold: labels stay as they are.
+    tell : bool
+        Whether dates that cannot be read are told.
     """
-    if text:
+    from bayescut.data.dates import find_date_form
+
+    if options.text:
         return frame
     changed = {}
-    for name in frame:
+    for place, name in enumerate(frame):
         column = frame[name]
         kind = getattr(column.dtype, "kind", "O")
         seen = column.dropna()
-        if not len(seen):
+        said = (kinds or {}).get(name, (kinds or {}).get(place))
+        if not len(seen) or (said == "label" and kind in "OT"):
             continue
         if kind == "f" and len(seen) < len(column) and _is_whole(seen):
             changed[name] = column.astype("Int64")
         elif kind in "OT" and seen.map(type).eq(bool).all():
             changed[name] = column.astype("boolean")
-        elif kind in "OT" and seen.map(_is_date).all():
-            try:
-                changed[name] = pandas().to_datetime(column, format="ISO8601")
-            except ValueError:  # the 31st of February
+        elif kind in "OT":
+            form = find_date_form(seen.unique(), options.day_first)
+            if form is None:
                 continue
+            if form.is_known:
+                changed[name] = form.series(column)
+            elif tell and said is None:
+                say(f"column {str(name)!r} is taken as labels, with {form.problem}: {form.advice}.")
     frame = frame.copy(deep=False) if changed else frame
     for name, column in changed.items():
         frame[name] = column
     return frame
-
-
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?")
-
-
-def _is_date(cell: Any) -> bool:
-    return isinstance(cell, str) and _DATE.fullmatch(cell) is not None
 
 
 def _is_whole(column: Any) -> bool:

@@ -3,7 +3,7 @@
 ==================================================  ============================================
 column                                              kind
 ==================================================  ============================================
-text, categories, booleans                          label
+text, categories, booleans                          label (dates as text: with a warning)
 numbers with fractions                              number
 whole numbers, more than 20 different ones          number
 whole numbers, at most 20 different ones            label
@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayescut._typing import FloatArray
 from bayescut.data.cells import learn_grid
+from bayescut.data.dates import find_date_form
 from bayescut.data.domains import MAX_STATES, Domain, Domains
 from bayescut.data.frames import dense, dtype_kind, is_category, learn_column, plain_numbers
 from bayescut.data.lattice import distinct_values
@@ -438,7 +439,7 @@ class _Column:
             domain = learn_column(
                 column, self.name, self.position, floor, fractions=wanted == "label"
             )
-            self._label_warnings(column, domain, missing)
+            self._label_warnings(column, domain, missing, chosen=wanted is not None)
             return domain
         values, unit = frame_numbers(column, kind, self.where, self.position)
         return self._number(values, kind, unit, self._stored_dtype(column, kind, values))
@@ -527,7 +528,12 @@ class _Column:
             shown = domain.value(float(distinct[heaviest]))
             self.warnings.append(f"{shown} is the value of {share:.0%} of its rows")
         whole = grid.exact and grid.step == 1 and unit is None
-        if whole and n_seen >= _ENOUGH and len(distinct) >= _IDENTIFIER * n_seen:
+        if whole and len(distinct) > _MOST_LABELS and _are_packed_dates(distinct):
+            self.warnings.append(
+                f"taken as numbers, though they look like dates ({distinct[0]:.0f}): convert them "
+                "with pandas.to_datetime(..., format='%Y%m%d'), or write them as 2020-12-31"
+            )
+        elif whole and n_seen >= _ENOUGH and len(distinct) >= _IDENTIFIER * n_seen:
             self._identifier(len(distinct), n_seen)
         return domain
 
@@ -540,26 +546,52 @@ class _Column:
             f"{n_distinct} different values in {n_seen} rows: an identifier? Leave it out then"
         )
 
-    def _label_warnings(self, column: Any, domain: Domain, missing: NDArray[np.bool_]) -> None:
+    def _label_warnings(
+        self, column: Any, domain: Domain, missing: NDArray[np.bool_], *, chosen: bool
+    ) -> None:
         seen = column[~missing]
         self.n_distinct = int(seen.nunique())
         if len(seen) >= _ENOUGH and self.n_distinct >= _IDENTIFIER * len(seen):
             self._identifier(self.n_distinct, len(seen))
-        if dtype_kind(column.dtype) == "O" or str(column.dtype).startswith("str"):
+        text = dtype_kind(column.dtype) == "O" or str(column.dtype).startswith("str")
+        if text and not chosen:
             self._text_warnings(seen)
         if domain.n_states > MAX_STATES // 256 and self.n_distinct < _IDENTIFIER * len(seen):
             self.warnings.append(f"{domain.n_states} labels: rare ones are hardly learned")
 
     def _text_warnings(self, seen: Any) -> None:
-        """Name the texts that keep a column of numbers from being one: '?', 'n/a', ..."""
+        """Say what texts are dates, or keep a column of numbers from being one: '?', 'n/a', ..."""
+        form = find_date_form(seen.unique())
+        if form is not None:
+            title = self.position if self.name is None else self.name
+            self.warnings.append(
+                f"text, but of dates: columns={{{title!r}: 'date'}} takes them as such"
+                if form.is_known
+                else f"taken as labels, though they look like {form.problem}: {form.advice}"
+            )
+            return
         texts = [cell for cell in seen.unique() if isinstance(cell, str)]
         others = [text for text in texts if not _is_number(text)]
         if len(texts) > _MOST_LABELS and len(others) <= 0.1 * len(texts):
             advice = "convert it with pandas.to_numeric"
             if others:
                 shown = ", ".join(repr(text) for text in others[:3])
-                advice = f"if {shown} marks gaps, read the file with na_values=[{shown}]"
+                advice = (
+                    f"if {shown} marks gaps, read the file with na_values=[{shown}], on the "
+                    f"command line --missing {others[0]}"
+                )
             self.warnings.append(f"text, but of numbers: {advice}")
+
+
+def _are_packed_dates(numbers: FloatArray) -> bool:
+    """Whether whole numbers are dates of 1900 to 2099 without signs between: 20201231."""
+    years, rest = np.divmod(numbers, 10_000)
+    months, days = np.divmod(rest, 100)
+    return bool(
+        ((years >= 1900) & (years < 2100)).all()
+        and ((months >= 1) & (months <= 12)).all()
+        and ((days >= 1) & (days <= 31)).all()
+    )
 
 
 def _is_number(text: str) -> bool:

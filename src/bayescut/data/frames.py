@@ -108,7 +108,12 @@ def learn_column(
         labels, stored = [False, True], str(dtype)
     elif kind in "iuf":
         labels, stored = _number_labels(column, title, floor, fractions)
-    elif kind in "Mmc" or type(dtype).__name__ == "PeriodDtype":
+    elif type(dtype).__name__ == "PeriodDtype":
+        raise DataError(
+            f"The {title} has dtype {dtype}: make dates of it with .dt.to_timestamp(), or labels "
+            "with .astype(str)."
+        )
+    elif kind in "Mmc":
         raise DataError(
             f"The {title} has dtype {dtype}, which has no states: {_BIN}, "
             "or convert it to text with .astype(str)."

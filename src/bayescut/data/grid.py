@@ -548,6 +548,9 @@ class Grid:
                 _refuse(f"{name} must be a list of at most {_MOST_PIECES + 1} numbers")
             if any(type(number) is not kind for number in entry):
                 _refuse(f"{name} must hold numbers of type {kind.__name__}")
+            # NumPy 1 wraps what does not fit.
+            if kind is int and max(map(abs, entry), default=0) > np.iinfo(dtype).max:
+                _refuse("a number is too large")
         try:
             return cls(**{name: record[name] for name in names})
         except OverflowError:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescut._typing import FloatArray
+from bayescut.data.dates import find_date_form
 from bayescut.data.domains import Domain
 from bayescut.data.frames import dense, dtype_kind, is_category, plain_numbers
 from bayescut.data.tables import Where, is_missing
@@ -112,6 +113,11 @@ def _to_times(column: Any, kind: str, where: Where, position: int) -> Any:
     pandas = import_module("pandas")
     missing = np.array([is_missing(cell) for cell in column])
     if kind == "date":
+        form = find_date_form(column[~missing].unique())
+        if form is not None and not form.is_known:
+            raise DataError(f"Column {_name(where, position)} has {form.problem}: {form.advice}.")
+        if form is not None:
+            return form.series(column)
         times = pandas.to_datetime(column, errors="coerce", format="ISO8601", utc=True)
         times = times.dt.tz_localize(None)
     else:
