@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayescut._kernels import borrowed, inner, kernel
+from bayescut._kernels import borrowed, inner, kernel, merged
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
@@ -89,7 +89,7 @@ def status(block: Block, r: int, v: int) -> int:
     return SOME_CELLS
 
 
-@inner
+@merged
 def _weight(block: Block, r: int, v: int, offset: int, state: int) -> float:
     """How far a cell is possible for a number that is not known."""
     own = block.states[r, v]
@@ -100,7 +100,7 @@ def _weight(block: Block, r: int, v: int, offset: int, state: int) -> float:
     return block.weights[r if len(block.weights) > 1 else 0, offset + state]
 
 
-@inner
+@merged
 def ends(
     block: Block, offset: int, k: int, state: int, mean: float, deviation: float
 ) -> tuple[float, float]:
@@ -109,7 +109,7 @@ def ends(
     return (block.ends[offset + state] - mean) / deviation, (high - mean) / deviation
 
 
-@inner
+@merged
 def chance(
     block: Block, r: int, v: int, offset: int, k: int, state: int, mean: float, deviation: float
 ) -> float:
