@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +16,8 @@ from bayescut.estimators._density import as_wide, fit_density
 from bayescut.estimators._reading import TableReader, encode_rows
 from bayescut.estimators._validation import check_count, draw_seed
 from bayescut.learn.percell import CellPredictor
+
+Job = TypeVar("Job", bound="DensityJob")
 
 
 class DensityJob(TableReader):
@@ -34,7 +36,7 @@ class DensityJob(TableReader):
         super()._check_settings()
         check_count("n_trees", self.n_trees, low=0)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DensityJob:
+    def fit(self: Job, X: Any, y: Any = None, sample_weight: Any = None) -> Job:
         """Learn the density of a table.
 
         Parameters
