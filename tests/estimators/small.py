@@ -41,3 +41,13 @@ def make_table(seed, n):
     X = (rng.random((n, 6)) < np.array([0.15, 0.5, 0.9])[hidden][:, None]).astype(np.uint8)
     X[hidden == 1, 3] = X[hidden == 1, 4]
     return X
+
+
+def two_kinds():
+    """Two kinds of rows; a column follows one other in the first kind and another in the second."""
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, 400)
+    X = (rng.random((400, 6)) < np.where(hidden[:, None] == 1, 0.8, 0.2)).astype(np.uint8)
+    X[hidden == 1, 3] = X[hidden == 1, 4]
+    X[hidden == 0, 3] = 1 - X[hidden == 0, 5]
+    return X

@@ -5,7 +5,7 @@ Golden values are of Tables 1 and 4 of Yang, Gala, Peharz (AISTATS 2023).
 
 import numpy as np
 import pytest
-from tests.estimators.small import CUTSETS
+from tests.estimators.small import CUTSETS, two_kinds
 from tests.published import at_hand
 
 from bayescut import DCSN, CNet, XCNet
@@ -13,12 +13,7 @@ from bayescut import DCSN, CNet, XCNet
 
 @pytest.fixture(scope="module")
 def X():
-    rng = np.random.default_rng(0)
-    hidden = rng.integers(0, 2, 400)
-    X = (rng.random((400, 6)) < np.where(hidden[:, None] == 1, 0.8, 0.2)).astype(np.uint8)
-    X[hidden == 1, 3] = X[hidden == 1, 4]
-    X[hidden == 0, 3] = 1 - X[hidden == 0, 5]
-    return X
+    return two_kinds()
 
 
 @pytest.mark.parametrize("name", CUTSETS)
