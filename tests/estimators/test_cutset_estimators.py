@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.estimators.small import two_kinds
 
 from bayescut import CNetBD, CNetBIC
 from bayescut.exceptions import DataError
@@ -21,12 +22,7 @@ def test_common_checks_of_scikit_learn(estimator, check):
 
 @pytest.fixture(scope="module")
 def X():
-    rng = np.random.default_rng(0)
-    hidden = rng.integers(0, 2, 400)
-    X = (rng.random((400, 6)) < np.where(hidden[:, None] == 1, 0.8, 0.2)).astype(np.uint8)
-    X[hidden == 1, 3] = X[hidden == 1, 4]
-    X[hidden == 0, 3] = 1 - X[hidden == 0, 5]
-    return X
+    return two_kinds()
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

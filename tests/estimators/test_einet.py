@@ -1,44 +1,17 @@
-"""EiNet as an estimator: what it learns, when it stops, what it answers and refuses."""
+"""EiNet: its two forms, when it stops and what it refuses, beside `test_learners`."""
 
 import pickle
 import sys
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.estimators.small import WORLDS, einet, make_table
 
 from bayescut.circuit import Circuit
 from bayescut.estimators import EiNet
 from bayescut.exceptions import DataError, ModelFileError
-from bayescut.files import dumps, loads
+from bayescut.files import dumps
 from bayescut.learn.einet.network import DenseNetwork
-
-SMALL = {"n_trees": 2, "depth": 2, "max_epochs": 20, "min_epochs": 5, "patience": 5}
-
-
-def einet(k=3, **settings):
-    return EiNet(k, **({**SMALL, "random_state": 0} | settings))
-
-
-@parametrize_with_checks(
-    [
-        EiNet(
-            2, n_trees=2, depth=1, max_epochs=3, validation_fraction=0, dtype="float64", n_jobs=1,
-            random_state=0,
-        )
-    ]
-)  # fmt: skip
-def test_common_checks_of_scikit_learn(estimator, check):
-    check(estimator)
-
-
-def make_table(seed, n):
-    rng = np.random.default_rng(seed)
-    hidden = rng.integers(0, 3, n)
-    X = (rng.random((n, 6)) < np.array([0.15, 0.5, 0.9])[hidden][:, None]).astype(np.uint8)
-    X[hidden == 1, 3] = X[hidden == 1, 4]
-    return X
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +24,6 @@ def X_valid():
     return make_table(1, 150)
 
 
-WORLDS = np.array(list(np.ndindex(*[2] * 6)))
 # With and without a circuit: the same answers.
 FORMS = {"circuit": {}, "tensors": {"max_circuit_edges": 0, "dtype": "float64"}}
 
@@ -101,41 +73,8 @@ def test_tensors_and_circuit_give_one_answer(X):
     assert isinstance(einet(max_circuit_edges=None).fit(X).circuit_, Circuit)
 
 
-def test_columns_of_several_states():
-    rng = np.random.default_rng(1)
-    X = rng.integers(0, [3, 2, 4, 3, 2], size=(200, 5))
-    X[:, 2] = (X[:, 0] + X[:, 3] + (rng.random(200) < 0.1)) % 4
-    for alpha in (0.0, 0.1):
-        model = einet(n_states=[3, 2, 5, 3, 2], alpha=alpha).fit(X)  # one state is never seen
-        worlds = np.array(list(np.ndindex(3, 2, 5, 3, 2)))
-        values = model.score_samples(worlds)
-        assert np.exp(values).sum() == pytest.approx(1.0) and np.isfinite(values).all()
-
-
-def test_weights(X):
-    weights = np.random.default_rng(1).integers(0, 3, len(X))
-    twice = einet().fit(np.repeat(X, weights, axis=0))
-    weighted = einet().fit(X, sample_weight=weights)
-    np.testing.assert_allclose(
-        weighted.score_samples(WORLDS), twice.score_samples(WORLDS), rtol=1e-9
-    )
-    fractional = einet().fit(X, sample_weight=weights * 0.5)
-    assert np.exp(fractional.score_samples(WORLDS)).sum() == pytest.approx(1.0)
-    assert fractional.score(X) != weighted.score(X)
-
-
-def test_threads_clones_pickles_and_files_do_not_change_the_result(X):
-    model = einet(n_jobs=1).fit(X)
-    expected = model.score_samples(X)
-    other = clone(model).set_params(n_jobs=2).fit(X)
-    np.testing.assert_array_equal(other.score_samples(X), expected)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).score_samples(X), expected)
-    back = loads(dumps(model))
-    assert type(back) is type(model) and back.get_params() == model.get_params()
-    for attribute in model._state_names:
-        assert repr(getattr(back, attribute)) == repr(getattr(model, attribute))
-    np.testing.assert_array_equal(back.score_samples(X), expected)
-    assert einet(random_state=1).fit(X).score(X) != model.score(X)
+def test_seeds(X):
+    assert einet(random_state=1).fit(X).score(X) != einet().fit(X).score(X)
 
 
 def test_it_stops_on_validation_rows(X, X_valid):
@@ -180,17 +119,6 @@ def test_frames_gaps_and_a_progress_bar(capsys):
 
 
 @pytest.mark.parametrize(
-    "table",
-    [np.ones((2, 3), np.uint8), np.array([[0], [1], [1]]), np.zeros((6, 3), np.uint8)],
-    ids=["two rows", "one column", "all zero"],
-)
-def test_small_and_constant_tables_are_learned(table):
-    model = einet().fit(table)
-    worlds = np.array(list(np.ndindex(*[2] * table.shape[1])))
-    assert np.exp(model.score_samples(worlds)).sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
     "settings",
     [
         {"n_components": 0}, {"n_trees": 0}, {"depth": -1}, {"image_shape": 6},
@@ -208,12 +136,6 @@ def test_bad_settings(settings, X):
 
 
 def test_bad_tables(X, monkeypatch):
-    with pytest.raises(ValueError, match=r"columns|features"):
-        einet().fit(X, X_valid=X[:, :5])
-    with pytest.raises(ValueError):
-        einet().fit(X, X_valid=np.full((3, 6), np.nan))
-    with pytest.raises(ValueError, match="n_samples=1"):
-        einet().fit(X[:1])
     with pytest.raises(DataError, match="image_shape=\\(2, 2\\) has 4 cells, the table 6 columns"):
         einet(image_shape=(2, 2)).fit(X)
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -3,44 +3,22 @@
 Golden values are of Tables 1 and 4 of Yang, Gala, Peharz (AISTATS 2023).
 """
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.estimators.small import CUTSETS, two_kinds
 from tests.published import at_hand
 
 from bayescut import DCSN, CNet, XCNet
-from bayescut.files import dumps, loads
-
-RIVALS = {
-    "CNet": lambda **settings: CNet(**settings),
-    "XCNet": lambda **settings: XCNet(**{"min_rows": 60, "random_state": 0} | settings),
-    "DCSN": lambda **settings: DCSN(**{"min_rows": 60} | settings),
-}
-
-
-@parametrize_with_checks(
-    [CNet(n_jobs=1), XCNet(n_jobs=1), DCSN(n_jobs=1)],
-)
-def test_common_checks_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
 def X():
-    rng = np.random.default_rng(0)
-    hidden = rng.integers(0, 2, 400)
-    X = (rng.random((400, 6)) < np.where(hidden[:, None] == 1, 0.8, 0.2)).astype(np.uint8)
-    X[hidden == 1, 3] = X[hidden == 1, 4]
-    X[hidden == 0, 3] = 1 - X[hidden == 0, 5]
-    return X
+    return two_kinds()
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", CUTSETS)
 def test_what_a_fitted_estimator_carries(name, X):
-    model = RIVALS[name]().fit(X)
+    model = CUTSETS[name]().fit(X)
     assert model.n_cuts_ > 0
     assert model.n_parameters_ == model.circuit_.n_parameters
     # Without a price on structure the score is the likelihood of the training rows.
@@ -49,48 +27,6 @@ def test_what_a_fitted_estimator_carries(name, X):
     assert np.exp(model.score_samples(worlds)).sum() == pytest.approx(1.0)
     properties = model.circuit_.properties
     assert properties.smooth and properties.decomposable and properties.deterministic
-
-
-@pytest.mark.parametrize("name", RIVALS)
-def test_missing_cells_are_marginalised(name, X):
-    model = RIVALS[name]().fit(X)
-    partial = np.array([[np.nan, 1, 0, np.nan, 1, 1]])
-    worlds = np.array([[a, 1, 0, b, 1, 1] for a in (0, 1) for b in (0, 1)])
-    expected = np.log(np.exp(model.score_samples(worlds)).sum())
-    assert model.score_samples(partial)[0] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", RIVALS)
-def test_columns_of_several_states(name):
-    rng = np.random.default_rng(1)
-    X = rng.integers(0, [3, 2, 4, 3, 2], size=(500, 5))
-    X[:, 2] = (X[:, 0] + X[:, 3] + (rng.random(500) < 0.1)) % 4
-    model = RIVALS[name](n_states=[3, 2, 5, 3, 2]).fit(X)  # one state is never seen
-    assert model.n_cuts_ > 0
-    worlds = np.array(list(np.ndindex(3, 2, 5, 3, 2)))
-    assert np.exp(model.score_samples(worlds)).sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("name", RIVALS)
-def test_weights(name, X):
-    weights = np.random.default_rng(1).integers(0, 3, len(X))
-    twice = RIVALS[name]().fit(np.repeat(X, weights, axis=0))
-    weighted = RIVALS[name]().fit(X, sample_weight=weights)
-    assert weighted.structure_score_ == twice.structure_score_
-    fractional = RIVALS[name]().fit(X, sample_weight=weights * 0.5)
-    assert np.isfinite(fractional.score(X))
-
-
-@pytest.mark.parametrize("name", RIVALS)
-def test_threads_clones_pickles_and_files_do_not_change_the_result(name, X):
-    model = RIVALS[name](n_jobs=1).fit(X)
-    expected = model.score_samples(X)
-    other = clone(model).set_params(n_jobs=2).fit(X)
-    np.testing.assert_array_equal(other.score_samples(X), expected)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).score_samples(X), expected)
-    back = loads(dumps(model))
-    assert type(back) is type(model) and back.get_params() == model.get_params()
-    np.testing.assert_array_equal(back.score_samples(X), expected)
 
 
 def test_seeds(X):

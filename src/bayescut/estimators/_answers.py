@@ -229,6 +229,17 @@ def complete(given: Given, codes: CodeArray, numbers: Mapping[int, FloatArray]) 
     return values
 
 
+def _of_leaves(given: Given, column: int, found: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the numbers that normal leaves have found, and others where they have found none or,
+    as an interval may end inside a cell, none that is inside."""
+    grid, cells = _grid(given.domains[column]), given.cells(column)
+    own = grid.snap(found[:, column])
+    known = ~np.isnan(own)
+    if isinstance(cells, Narrowed):
+        known &= inside(grid, own, cells.pieces)
+    return np.where(known, own, others)
+
+
 def draw(
     circuit: Circuit, given: Given, rng: np.random.Generator, n_jobs: int | None
 ) -> tuple[CodeArray, FloatArray | None]:
@@ -239,17 +250,13 @@ def draw(
         codes = circuit.sample_conditional(given.evidence, rng, n_jobs=n_jobs)
         drawn = np.full(codes.shape, np.nan)
     numbers = {}
-    for j, grid in given.grids().items():
+    for j in given.grids():
         cells = given.cells(j)
         if isinstance(cells, Narrowed):
-            numbers[j] = cells.draw(codes[:, j], rng.random(len(codes)), rng.random(len(codes)))
+            own = cells.draw(codes[:, j], rng.random(len(codes)), rng.random(len(codes)))
         else:
-            numbers[j] = cells.draw(codes[:, j], rng.random(len(codes)))
-        # Where a normal leaf has drawn a number, that; an interval may end inside a cell.
-        known = ~np.isnan(drawn[:, j])
-        if isinstance(cells, Narrowed):
-            known &= inside(grid, drawn[:, j], cells.pieces)
-        numbers[j] = np.where(known, grid.snap(drawn[:, j]), numbers[j])
+            own = cells.draw(codes[:, j], rng.random(len(codes)))
+        numbers[j] = _of_leaves(given, j, drawn, own)
     return codes, complete(given, codes, numbers)
 
 
@@ -275,13 +282,7 @@ def mpe(
     if circuit.has_normals:
         told = Evidence(given.codes, states, given.values)
         codes, chosen = completed_numbers(circuit, told, maximise=True, n_jobs=n_jobs)
-        best = {}
-        for j, grid in grids.items():
-            cells, own = given.cells(j), grid.snap(chosen[:, j])
-            known = ~np.isnan(own)
-            if isinstance(cells, Narrowed):
-                known &= inside(grid, own, cells.pieces)
-            best[j] = np.where(known, own, cells.mode[codes[:, j]])
+        best = {j: _of_leaves(given, j, chosen, given.cells(j).mode[codes[:, j]]) for j in grids}
         whole = Given(given.domains, codes, complete(given, codes, best))
         return codes, whole.values, log_density(circuit, whole, n_jobs)
     codes, value = circuit.mpe(Evidence(given.codes, states), n_jobs=n_jobs)

@@ -185,26 +185,8 @@ class CNetBIC(SingleCutset):
         Laplace factor, at least 0: added to every cell of a pair of binary columns.
     n_candidates : int or None, default=10
         Columns of the largest information gain that are tried as cuts; None tries all.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns : mapping or None, default=None
-        Kinds of columns where they are not to be found out: from names or positions to "label",
-        "number", "date" or "duration".
-    missing : {"random", "informative"}, default="random"
-        How gaps of the training table came about. ``random``: whether a cell is missing depends on
-        what is observed alone; gaps are filled by draws from their exact conditional under models
-        that are learned in turn, and the score is that of the completed table. ``informative``:
-        each column with gaps also has a hidden column that tells them; queries that complete rows
-        of a table then know of their gaps, likelihoods do not depend on them.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
-        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
+    n_states, columns, missing, unseen, n_jobs, verbose
+        See `CNetBD`.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from bayescut._progress import progress
 from bayescut._typing import FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data.table import Table
-from bayescut.estimators._held_out import HeldOutEstimator, Parts, learning_rows
+from bayescut.estimators._held_out import HeldOutEstimator, Parts, all_rows, one_or_more
 from bayescut.estimators._validation import check_choice, check_count, check_number, draw_seed
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.learn.einet.backend import make_backend
@@ -79,18 +79,8 @@ class EiNet(HeldOutEstimator):
         ``X_valid``. 0: all rows are learned from, and decide.
     random_state : int, Generator or None, default=None
         Source of trees, first weights and the order of rows.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns, missing
-        See `CNetBD`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads of NumPy and of queries; -1 uses all cores. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
+    n_states, columns, missing, unseen, n_jobs, verbose
+        See `CNetBD`; the threads are those of NumPy and of queries.
 
     Attributes
     ----------
@@ -228,9 +218,9 @@ class EiNet(HeldOutEstimator):
         """Hold out rows, or let the rows learned from decide."""
         if check_number("validation_fraction", self.validation_fraction) > 0:
             return self._drawn_parts(table, seed)
-        rows, weights = learning_rows(table)
-        own = None if weights is None else weights[rows]
-        return Parts(table.codes, rows, weights, table.codes[rows], own)
+        parts = all_rows(table)
+        own = None if parts.weights is None else parts.weights[parts.rows]
+        return parts._replace(valid=table.codes[parts.rows], valid_weights=own)
 
     def _settings(self) -> Settings:
         step = check_number("step_size", self.step_size, strict=True)
@@ -264,11 +254,8 @@ class EiNet(HeldOutEstimator):
                 f"image_shape={tuple(sides)} has {math.prod(sides)} cells, the table "
                 f"{n_columns} columns"
             )
-        several = isinstance(self.pieces, (Sequence, np.ndarray))
-        pieces: list[Any] = list(self.pieces) if several else [self.pieces]  # type: ignore[arg-type]
-        if not pieces:
-            raise ValueError("pieces must not be an empty list")
-        return poon_domingos(sides, [check_count("pieces", d) for d in pieces])
+        pieces = [check_count("pieces", d) for d in one_or_more("pieces", self.pieces)]
+        return poon_domingos(sides, pieces)
 
     def _get_state(self) -> dict[str, Any]:
         if isinstance(getattr(self, "circuit_", None), DenseNetwork):

@@ -81,14 +81,14 @@ class HeldOutEstimator(CircuitEstimator):
         )
         if len(valid) == 0:
             raise DataError("X_valid has no rows.")
-        return Parts(table.codes, *learning_rows(table), valid, None)
+        return all_rows(table)._replace(valid=valid)
 
     def _drawn_parts(self, table: Table, seed: int) -> Parts:
         """Hold out a part of the rows, drawn at random."""
         fraction = check_number("validation_fraction", self.validation_fraction, strict=True)
         if fraction >= 1:
             raise ValueError(f"validation_fraction must be below 1, got {fraction!r}")
-        rows, weights = learning_rows(table)
+        codes, rows, weights, _, _ = all_rows(table)
         n_valid = max(1, round(fraction * len(rows)))
         if n_valid >= len(rows):
             raise DataError(
@@ -98,19 +98,26 @@ class HeldOutEstimator(CircuitEstimator):
         order = np.random.default_rng(seed).permutation(rows)
         held, kept = order[:n_valid], np.sort(order[n_valid:])
         held_weights = None if weights is None else weights[held]
-        return Parts(table.codes, kept, weights, table.codes[held], held_weights)
+        return Parts(codes, kept, weights, codes[held], held_weights)
 
 
-def learning_rows(table: Table) -> tuple[IntArray, FloatArray | None]:
-    """Rows to learn from, repeated where that is all their weights ask for, and other weights."""
+def all_rows(table: Table) -> Parts:
+    """Return all rows to learn from, repeated where that is all their weights ask for, none held
+    out."""
     repeated, rows = repeat_rows(table)
-    return rows, repeated.weights
+    return Parts(table.codes, rows, repeated.weights, table.codes[:0], None)
+
+
+def one_or_more(name: str, value: Any) -> list[Any]:
+    """Return one value or a list of several as a list; raise a ValueError if that is empty."""
+    many = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+    values = list(value) if many else [value]
+    if not values:
+        raise ValueError(f"{name} must not be an empty list")
+    return values
 
 
 def as_list(name: str, value: Any, low: float = 0.0, *, strict: bool = False) -> list[float]:
     """Return one number or several as a list, or raise a ValueError naming the setting."""
-    many = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
-    values = list(value) if many else [value]
-    if not values:
-        raise ValueError(f"{name} must be a number or a list of numbers that is not empty")
+    values = one_or_more(name, value)
     return [check_number(name, number, low, strict=strict) for number in values]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayescut._interrupts import interruptible, late_interrupts
+from bayescut._interrupts import interruptible
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Evidence
@@ -115,26 +115,6 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
     def _check_settings(self) -> None:
         super()._check_settings()
         check_choice("method", self.method, _METHODS)
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetImputer:
-        """Learn the density of a table.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Labels, numbers, dates; cells may be missing.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_rows,), optional
-            Non-negative weights; a weight of 2 is a row given twice.
-
-        Returns
-        -------
-        self
-        """
-        with late_interrupts():
-            self._fit_density(X, sample_weight)
-        return self
 
     @interruptible
     def transform(self, X: Any) -> Any:

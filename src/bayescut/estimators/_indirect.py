@@ -15,7 +15,7 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.data.table import Table
-from bayescut.estimators._held_out import HeldOutEstimator, Parts, as_list, learning_rows
+from bayescut.estimators._held_out import HeldOutEstimator, Parts, all_rows, as_list
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
@@ -143,18 +143,8 @@ class IDSPN(HeldOutEstimator):
         ``X_valid``. The chosen setting is then learned again from all rows.
     random_state : int, Generator or None, default=None
         Source of the first labels of every clustering.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns, missing
+    n_states, columns, missing, unseen, n_jobs, verbose
         See `CNetBD`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
 
     Attributes
     ----------
@@ -257,9 +247,7 @@ class IDSPN(HeldOutEstimator):
             run = self._choose(learners, _Data(parts, table.domains), em_ess, max_iter)
             learner, max_iter = run.learner, run.n_iter
         if given is None:  # learn from all rows
-            rows, weights = learning_rows(table)
-            parts = Parts(table.codes, rows, weights, table.codes[:0], None)
-            run = _Run(learner, _Data(parts, table.domains), em_ess)
+            run = _Run(learner, _Data(all_rows(table), table.domains), em_ess)
             with progress(type(self).__name__, max_iter, self.verbose) as advance:
                 run.advance(max_iter, advance)
         self.max_clusters_ = run.learner.max_clusters

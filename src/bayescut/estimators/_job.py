@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayescut._interrupts import late_interrupts
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
@@ -15,6 +16,8 @@ from bayescut.estimators._density import as_wide, fit_density
 from bayescut.estimators._reading import TableReader, encode_rows
 from bayescut.estimators._validation import check_count, draw_seed
 from bayescut.learn.percell import CellPredictor
+
+Job = TypeVar("Job", bound="DensityJob")
 
 
 class DensityJob(TableReader):
@@ -32,6 +35,30 @@ class DensityJob(TableReader):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_count("n_trees", self.n_trees, low=0)
+
+    def fit(self: Job, X: Any, y: Any = None, sample_weight: Any = None) -> Job:
+        """Learn the density of a table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Labels, numbers, dates; cells may be missing.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), optional
+            Non-negative weights; a weight of 2 is a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        with late_interrupts():
+            self._fit_density(X, sample_weight)
+            self._settle(X, sample_weight)
+        return self
+
+    def _settle(self, X: Any, sample_weight: Any) -> None:
+        """Find out what the job needs to know beside the density."""
 
     def _fit_density(self, X: Any, sample_weight: Any) -> None:
         """Learn the density, and what is said of single cells beside it."""

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from bayescut._interrupts import interruptible, late_interrupts
+from bayescut._interrupts import interruptible
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
-from bayescut.circuit.queries import completed_numbers
 from bayescut.data import missing_code
 from bayescut.data.domains import code_dtype
+from bayescut.estimators._answers import Given, draw
 from bayescut.estimators._density import told
 from bayescut.estimators._job import DensityJob
 from bayescut.estimators._predict import SurprisalMixin
@@ -43,42 +43,22 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
     ----------
     contamination : float, default=0.01
         Share of the training rows that are outliers, greater than 0 and at most 0.5.
-    estimator : density estimator or None, default=None
-        Learns the density (on a clone), such as `CutsetEnsemble`. None: a mixture of networks, each
-        with a grid of its own for every number.
     n_members : int, default=16
-        Networks of the mixture; the settings from here to ``columns`` are not used where there is
-        an estimator.
+        Networks of the mixture that is the density, if there is no ``estimator``.
     n_trees : int, default=2
         Trees for each column and each of eight folds of the rows, which say beside the mixture what
-        a cell should be, and with them a Gaussian of normal scores; see `CutsetImputer`. They speak
-        in `surprisal` alone. 0: neither.
-    time_budget : float or None, default=None
-        Seconds after which no further network, and no trees of a further fold, are begun.
-    width : int, default=6
-        Most parents of a column in a leaf of a network.
-    columns : mapping or None, default=None
-        Kinds of columns, such as ``{"zip": "label"}``; see `bayescut.data.describe_table`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with labels that training did not show.
-    random_state : None, int or Generator, default=0
-        Source of grids and draws.
-    n_jobs : int or None, default=-1
-        Threads, counted as joblib does.
+        a cell should be, and with them a Gaussian of normal scores; in `surprisal` alone. 0:
+        neither.
+    estimator, time_budget, width, columns, unseen, random_state, n_jobs
+        As for `CutsetImputer`; ``unseen`` says what queries do with labels that training did not
+        show.
 
     Attributes
     ----------
     offset_ : float
         Rows of a lower score are outliers.
-    circuit_ : Circuit
-        The density, over labels and the cells of numbers.
-    domains_ : Domains
-        The columns.
-    cell_shares_ : float64 array of shape (n_columns, 3)
-        Weights of the mixture, of the trees and of the Gaussian in what cells of each column are
-        thought to be.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    circuit_, domains_, cell_shares_, n_features_in_, feature_names_in_
+        As for `CutsetImputer`.
 
     Examples
     --------
@@ -129,29 +109,11 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         if share > 0.5:
             raise ValueError(f"contamination must be at most 0.5, got {share!r}")
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetOutlierDetector:
-        """Learn what rows usually look like.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Labels, numbers, dates; cells may be missing.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_rows,), optional
-            Non-negative weights; a weight of 2 is a row given twice.
-
-        Returns
-        -------
-        self
-        """
-        with late_interrupts():
-            self._fit_density(X, sample_weight)
-            self.seed_ = int(self._rng().integers(2**31))
-            scores = self.score_samples(X)
-            weights = check_weights(sample_weight, len(scores))
-            self.offset_ = threshold(scores, weights, self.contamination)
-        return self
+    def _settle(self, X: Any, sample_weight: Any) -> None:
+        self.seed_ = int(self._rng().integers(2**31))
+        scores = self.score_samples(X)
+        weights = check_weights(sample_weight, len(scores))
+        self.offset_ = threshold(scores, weights, self.contamination)
 
     @interruptible
     def score_samples(self, X: Any) -> FloatArray:
@@ -233,20 +195,13 @@ def draw_rows(
     circuit: Circuit, n: int, seed: int, n_jobs: int | None = None
 ) -> tuple[CodeArray, FloatArray | None]:
     """Draw rows from a circuit, with the values of numbers."""
-    rng = np.random.default_rng(seed)
     domains = circuit.domains
     dtype = code_dtype(domains)
     blank = np.full((n, len(domains)), missing_code(dtype), dtype=dtype)
-    codes, drawn = completed_numbers(circuit, blank, rng, n_jobs=n_jobs)
-    if all(domain.grid is None for domain in domains):
-        return codes, None
-    values = np.full(codes.shape, np.nan)
-    for j, domain in enumerate(domains):
-        if domain.grid is not None:
-            values[:, j] = domain.grid.draw(codes[:, j], rng.random(n))
-            known = ~np.isnan(drawn[:, j])
-            values[known, j] = domain.grid.snap(drawn[known, j])
-    return codes, values
+    unknown = None
+    if any(domain.grid is not None for domain in domains):
+        unknown = np.full(blank.shape, np.nan)
+    return draw(circuit, Given(domains, blank, unknown), np.random.default_rng(seed), n_jobs)
 
 
 def standard_scores(

@@ -45,21 +45,8 @@ class CNet(SingleCutset):
         A node of this many columns or fewer is a leaf.
     min_entropy : float, default=0.01
         A node whose columns have a mean entropy below this, in nats, is a leaf.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns : mapping or None, default=None
-        Kinds of columns where they are not to be found out: from names or positions to "label",
-        "number", "date" or "duration".
-    missing : {"random", "informative"}, default="random"
-        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads of queries, counted as in `CNetBD`. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
+    n_states, columns, missing, unseen, n_jobs, verbose
+        See `CNetBD`; the threads are those of queries.
 
     Attributes
     ----------
@@ -148,21 +135,8 @@ class XCNet(SingleCutset):
         A node of this many columns or fewer is a leaf.
     random_state : int, Generator or None, default=None
         Source of the cuts; an int gives the same network every time.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns : mapping or None, default=None
-        Kinds of columns where they are not to be found out: from names or positions to "label",
-        "number", "date" or "duration".
-    missing : {"random", "informative"}, default="random"
-        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads of queries, counted as in `CNetBD`. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
+    n_states, columns, missing, unseen, n_jobs, verbose
+        See `CNetBD`; the threads are those of queries.
 
     Attributes
     ----------
@@ -257,22 +231,8 @@ class DCSN(SingleCutset):
         Keep only edges of a mutual information of at least :math:`\ln n / (2 n)` in the trees.
     products : bool, default=False
         Cut the trees of a forest each on its own (AND nodes); of use with ``forests`` only.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns : mapping or None, default=None
-        Kinds of columns where they are not to be found out: from names or positions to "label",
-        "number", "date" or "duration".
-    missing : {"random", "informative"}, default="random"
-        Whether gaps of the training table tell nothing, or something; see `CNetBD`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads, counted as joblib does: -1 are all cores, -2 all but one, None is one unless a
-        ``joblib.parallel_config`` says otherwise. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
+    n_states, columns, missing, unseen, n_jobs, verbose
+        See `CNetBD`.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from bayescut._progress import Advance, progress
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.data.table import Table
-from bayescut.estimators._held_out import HeldOutEstimator, Parts, as_list, learning_rows
+from bayescut.estimators._held_out import HeldOutEstimator, Parts, all_rows, as_list
 from bayescut.estimators._validation import check_count, draw_seed
 from bayescut.learn.spn.grow import Grown, SPNLearner
 from bayescut.learn.spn.settle import freeze_spn, leaf_logs, score_rows
@@ -72,18 +72,8 @@ class LearnSPN(HeldOutEstimator):
         settings are then learned again from all rows.
     random_state : int, Generator or None, default=None
         Source of the orders in which rows are clustered.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns, missing
+    n_states, columns, missing, unseen, n_jobs, verbose
         See `CNetBD`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
 
     Attributes
     ----------
@@ -161,7 +151,7 @@ class LearnSPN(HeldOutEstimator):
         self.verbose = verbose
 
     def _learn(self, table: Table) -> Circuit:
-        codes, domains = table.codes, table.domains
+        domains = table.domains
         seed = draw_seed(self.random_state)
         learners = self._learners(seed)
         n_init = check_count("n_init", self.n_init)
@@ -192,7 +182,7 @@ class LearnSPN(HeldOutEstimator):
             alpha = alphas[0]
             if choice is not None:
                 learner, alpha = choice.learner, choice.alpha
-            rows, weights = learning_rows(table)
+            codes, rows, weights, _, _ = all_rows(table)
             with progress(type(self).__name__, len(rows), self.verbose) as advance:
                 grown = learner.grow(
                     codes, domains.n_states, weights, rows=rows, n_jobs=n_jobs, settled=advance

@@ -13,7 +13,7 @@ from bayescut._typing import FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.data.table import Table
-from bayescut.estimators._held_out import HeldOutEstimator, learning_rows
+from bayescut.estimators._held_out import HeldOutEstimator, all_rows, one_or_more
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
@@ -78,18 +78,8 @@ class Strudel(HeldOutEstimator):
         criterion is the likelihood.
     random_state : int, Generator or None, default=None
         Source of the rows that are held out and of k-means; nothing else is random.
-    n_states : int, array-like of int or None, default=None
-        Least number of states of every column of codes; None: what the training table shows, two
-        at least.
-    columns, missing
+    n_states, columns, missing, unseen, n_jobs, verbose
         See `CNetBD`.
-    unseen : {"error", "missing"}, default="error"
-        What queries do with values that training did not show: refuse the table, or take such
-        cells as not observed.
-    n_jobs : int or None, default=-1
-        Threads; -1 uses all cores. The result does not depend on it.
-    verbose : int, default=0
-        Show a progress bar if positive.
 
     Attributes
     ----------
@@ -180,7 +170,7 @@ class Strudel(HeldOutEstimator):
         self.verbose = verbose
 
     def _learn(self, table: Table) -> Circuit:
-        codes, domains = table.codes, table.domains
+        domains = table.domains
         learner = self._learner()
         components = self._components()
         sizes_to_try = self._mixture_splits()
@@ -191,17 +181,12 @@ class Strudel(HeldOutEstimator):
         drawn = parts is None and (not learner.by_score or len(components) > 1)
         if drawn and learner.max_splits > 0:
             parts = self._drawn_parts(table, seed)
-        rows, weights = learning_rows(table)
-        sizes = domains.n_states
+        codes, rows, weights, valid, valid_weights = parts or all_rows(table)
         with progress(type(self).__name__, learner.max_splits, self.verbose) as advance:
-            if parts is None:
-                growth = learner.grow(codes, sizes, weights, rows=rows, told=advance)
-            else:
-                codes, rows, weights, valid, valid_weights = parts
-                growth = learner.grow(
-                    codes, sizes, weights, rows=rows, valid=valid, valid_weights=valid_weights,
-                    told=advance,
-                )  # fmt: skip
+            growth = learner.grow(
+                codes, domains.n_states, weights, rows=rows, valid=valid if len(valid) else None,
+                valid_weights=valid_weights, told=advance,
+            )  # fmt: skip
         steps = [*growth.splits, *growth.later]
         self.learning_curve_ = {
             name: np.array([getattr(step, name) for step in steps], dtype=np.float64)
@@ -222,19 +207,12 @@ class Strudel(HeldOutEstimator):
         )
 
     def _components(self) -> list[int]:
-        asked = self.n_components
-        sizes = list(asked) if isinstance(asked, (list, tuple, np.ndarray)) else [asked]
-        if not sizes:
-            raise ValueError("n_components must not be an empty list")
+        sizes = one_or_more("n_components", self.n_components)
         return [check_count("n_components", size) for size in sizes]
 
     def _mixture_splits(self) -> list[int | None]:
-        asked = self.mixture_splits
-        several = isinstance(asked, (list, tuple, np.ndarray))
-        found: list[Any] = list(asked) if several else [asked]  # type: ignore[arg-type]
-        if not found:
-            raise ValueError("mixture_splits must not be an empty list")
-        return [None if k is None else check_count("mixture_splits", k, low=0) for k in found]
+        sizes = one_or_more("mixture_splits", self.mixture_splits)
+        return [None if k is None else check_count("mixture_splits", k, low=0) for k in sizes]
 
     def _mix(
         self,

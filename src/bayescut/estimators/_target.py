@@ -30,7 +30,7 @@ from bayescut.learn.conditional import (
     TreeMember,
     distinct_rows,
 )
-from bayescut.learn.normal import NormalScores
+from bayescut.learn.copula import NormalScores
 from bayescut.learn.pool import Pool
 from bayescut.learn.targeted import TargetForest
 

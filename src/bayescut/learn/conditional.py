@@ -25,10 +25,10 @@ from bayescut.data.cells import halvings
 from bayescut.data.domains import Domains, code_dtype, missing_code
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
+from bayescut.learn.copula import NormalScores, learn_copula
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.gaps import Completions, fill_empty
 from bayescut.learn.network import NetworkLearner
-from bayescut.learn.normal import NormalScores, learn_normal
 from bayescut.learn.pool import Pool
 from bayescut.learn.resolution import coarsen
 from bayescut.learn.rules import TopGain
@@ -350,7 +350,7 @@ class ConditionalLearner:
         """Learn a member from some rows of a complete table."""
         target = table.n_columns - 1
         if recipe.kind == "normal":
-            normal = learn_normal(table, rows)
+            normal = learn_copula(table, rows)
             if normal is None or not normal.knows(target):
                 raise DataError("Normal scores need a target that is a number, and another one.")
             return NormalMember(normal)

@@ -1,4 +1,4 @@
-r"""Components whose numbers are jointly Gaussian.
+r"""Learner of Gaussian leaves: components whose numbers are jointly Gaussian.
 
 Cells are at their best with few columns, atoms and sharp edges. Numbers that vary smoothly and
 nearly determine each other want the other kind of leaf: each regressed on some of those before it,

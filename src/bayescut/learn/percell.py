@@ -22,7 +22,7 @@ from bayescut.circuit import Circuit, Evidence
 from bayescut.circuit.build import mixture
 from bayescut.data.domains import missing_code
 from bayescut.data.table import Table
-from bayescut.learn.normal import NormalScores, learn_normal
+from bayescut.learn.copula import NormalScores, learn_copula
 from bayescut.learn.pool import Pool, most_likely_weights
 from bayescut.learn.targeted import ForestLearner, TargetForest, table_cells
 
@@ -221,13 +221,13 @@ def learn_cells(
             left = np.flatnonzero(~seen)
             if len(left) > _MOST_JUDGED:  # rows may be sorted: some from everywhere
                 left = left[np.linspace(0, len(left) - 1, _MOST_JUDGED).astype(np.int64)]
-            lines = learn_normal(table, np.flatnonzero(seen))
+            lines = learn_copula(table, np.flatnonzero(seen))
             _judge(table, left, others, grown, lines, judged, n_jobs)
         for j, forest in grown.items():
             if forest is not None:
                 made[j].append(forest)
     shares = CellPredictor.of_circuit(circuit).shares
-    normal = learn_normal(table)
+    normal = learn_copula(table)
     for j in several:
         used = 3 if normal is not None and normal.knows(j) else 2
         if made[j] and judged[j]:

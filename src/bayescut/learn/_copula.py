@@ -1,4 +1,4 @@
-"""Kernels of normal scores: what a Gaussian says of the missing scores of each row.
+"""Kernels of the copula: what a Gaussian says of the missing normal scores of each row.
 
 With the precision matrix P the missing scores g given the others o are Gaussian with covariance
 :math:`P_{gg}^{-1}` and mean :math:`-P_{gg}^{-1} P_{go} z_o`. Few scores of a row are missing, so

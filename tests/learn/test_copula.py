@@ -7,8 +7,8 @@ from scipy.stats import multivariate_normal, norm
 from bayescut.data import Domain, Domains, learn_grid
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
-from bayescut.learn._normal import expected_products, predicted_scores
-from bayescut.learn.normal import NormalScores, learn_normal, scores
+from bayescut.learn._copula import expected_products, predicted_scores
+from bayescut.learn.copula import NormalScores, learn_copula, scores
 
 
 def correlated(n=600, seed=0):
@@ -36,7 +36,7 @@ def table():
 
 
 def test_the_covariance_is_that_of_the_scores_without_gaps(table):
-    found = learn_normal(table)
+    found = learn_copula(table)
     assert found.columns.tolist() == [0, 1, 3]
     z = scores(table.domains, found.columns, table.codes)
     prior = 1.0 + 0.2 * 3
@@ -48,7 +48,7 @@ def test_gaps_are_marginalised_in_learning(table):
     codes = table.codes.copy()
     rng = np.random.default_rng(1)
     codes[rng.random(codes.shape) < 0.3] = 255
-    whole, part = learn_normal(table), learn_normal(Table(codes, table.domains))
+    whole, part = learn_copula(table), learn_copula(Table(codes, table.domains))
     np.testing.assert_allclose(part.covariance, whole.covariance, atol=0.08)
     # Zeros in place of what is missing would take a third off.
     assert part.covariance[0, 1] > 0.9 * whole.covariance[0, 1]
@@ -91,7 +91,7 @@ def test_kernels_are_regressions_row_by_row(table):
 
 
 def test_probabilities_of_cells_are_integrals_of_the_conditional_density(table):
-    model = learn_normal(table)
+    model = learn_copula(table)
     row = table.codes[:1].copy()
     row[0, 3] = 255
     given = scores(table.domains, model.columns, row)[0, 0]
@@ -110,7 +110,7 @@ def test_probabilities_of_cells_are_integrals_of_the_conditional_density(table):
 
 
 def test_nothing_known_gives_the_column_itself_and_the_own_cell_is_not_looked_at(table):
-    model = learn_normal(table)
+    model = learn_copula(table)
     blank = np.full((1, 4), 255, dtype=np.uint8)
     own = model.proba(blank, [0])[0][0]
     spread = np.sqrt(model.covariance[0, 0])
@@ -126,13 +126,13 @@ def test_weights_are_repeated_rows(table):
     weights = np.random.default_rng(0).integers(0, 3, 600)
     repeated = table.take(np.repeat(np.arange(600), weights))
     np.testing.assert_allclose(
-        learn_normal(table.with_weights(weights.astype(float))).covariance,
-        learn_normal(repeated).covariance,
+        learn_copula(table.with_weights(weights.astype(float))).covariance,
+        learn_copula(repeated).covariance,
     )
 
 
 def test_what_has_no_numbers_or_no_covariance_is_refused(table):
-    assert learn_normal(Table(table.codes[:, 2:], Domains(table.domains[2:]))) is None
+    assert learn_copula(Table(table.codes[:, 2:], Domains(table.domains[2:]))) is None
     two = np.array([0, 1])
     for columns, covariance in (
         (np.array([0, 2]), np.eye(2)),

@@ -1,4 +1,4 @@
-r"""Numbers as normal scores: what one smooth, linear model says of a column.
+r"""A Gaussian copula for the jobs: what one smooth, linear model says of a column of numbers.
 
 Cells do not know that they lie side by side, so a smooth relation costs them many rows. Here every
 number is turned into the normal score of its own distribution, and the scores are jointly Gaussian
@@ -9,6 +9,9 @@ number is turned into the normal score of its own distribution, and the scores a
 
 which gives the probabilities of its cells; what is missing is marginalised by leaving it out. A
 known number counts as the middle of its cell.
+
+It stands beside circuits. Gaussian leaves inside them are learned in
+`bayescut.learn.normal_leaves`.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ from bayescut.data.domains import Domains, missing_code
 from bayescut.data.grid import Grid
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
-from bayescut.learn._normal import expected_products, predicted_scores
+from bayescut.learn._copula import expected_products, predicted_scores
 
-__all__ = ["NormalScores", "learn_normal"]
+__all__ = ["NormalScores", "learn_copula"]
 
 # Rows that the covariance is given in advance, without any correlation; more for many columns.
 _PRIOR_ROWS = 1.0
@@ -107,7 +110,7 @@ class NormalScores:
         return found
 
 
-def learn_normal(table: Table, rows: IntArray | None = None) -> NormalScores | None:
+def learn_copula(table: Table, rows: IntArray | None = None) -> NormalScores | None:
     """Learn the covariance of the normal scores of a table's numbers; None if there are not two.
 
     Missing cells are marginalised: expectation and maximisation over the rows as they are.
