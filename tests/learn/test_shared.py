@@ -8,8 +8,8 @@ from tests.oracle.naive_learner import joint
 
 from bayescut.learn.junction import JunctionLeaves
 from bayescut.learn.mixture import StructuralEM
-from bayescut.learn.shared import SharedLearner
-from bayescut.learn.shrinkage import choose_strength
+from bayescut.learn.shared import SharedLearner, group_components
+from bayescut.learn.shrinkage import choose_strength, posterior_tables
 from bayescut.scores import BayesDirichlet, StructurePrior
 
 ESS = 1.0
@@ -109,3 +109,103 @@ def test_a_chain_of_shared_structures_is_a_distribution_and_improves():
 def test_without_a_structure_there_is_nothing_to_grow():
     with pytest.raises(ValueError, match="for_components"):
         learner().learn(table_of(np.zeros((3, 2), dtype=np.uint8), np.array([2, 2])))
+
+
+# ---------------------------------------------------------------------------------------- groups
+
+
+def kinds(n_components=20, n_rows=30, sizes=(2, 3, 2, 2), seed=0):
+    """Rows of two kinds of components; every component has some of its own."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array(sizes)
+    codes, rows = [], []
+    for k in range(n_components):
+        likely = np.array([k % 2, 2 * (k % 2), 1 - k % 2, k % 2])
+        other = rng.random((n_rows, len(sizes))) < 0.2
+        own = np.where(other, rng.integers(0, sizes, (n_rows, len(sizes))), likely)
+        rows.append(np.arange(k * n_rows, (k + 1) * n_rows, dtype=np.int32))
+        codes.append(own)
+    return np.concatenate(codes).astype(np.uint8), sizes, rows
+
+
+def test_components_that_are_alike_are_a_group():
+    codes, sizes, rows = kinds()
+    table = table_of(codes, sizes)
+    groups = group_components(table, rows, [None] * 20, 2)
+    assert len(set(groups[::2])) == len(set(groups[1::2])) == 1 and groups[0] != groups[1]
+    # a weight of 2 is a row given twice
+    weights = np.random.default_rng(1).integers(1, 4, len(codes)).astype(float)
+    np.testing.assert_array_equal(
+        group_components(table.with_weights(weights), rows, [weights] * 20, 3),
+        group_components(
+            table_of(np.repeat(codes, weights.astype(int), axis=0), sizes),
+            np.split(np.arange(int(weights.sum()), dtype=np.int32),
+                     np.cumsum([int(weights[r].sum()) for r in rows])[:-1]),
+            [None] * 20, 3,
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_components_lean_on_their_group_and_that_on_the_rest(weighted):
+    codes, sizes, rows = kinds()
+    weights = np.random.default_rng(2).integers(1, 5, len(codes)) / 2 if weighted else None
+    plain = np.ones(len(codes)) if weights is None else weights
+    table = table_of(codes, sizes, weights)
+    part = learner().for_components(table, seed=3)
+    learners = part.for_each(table, rows, [weights] * 20)
+    groups = group_components(table, rows, [weights] * 20, 2)
+    for k in (0, 1, 7):
+        leaf = learners[k].learn(table, rows[k]).leaf
+        inside = np.concatenate([rows[j] for j in range(20) if groups[j] == groups[k] and j != k])
+        outside = np.concatenate([rows[j] for j in range(20) if groups[j] != groups[k]])
+        own, others = [], []
+        for family in families(leaf):
+            cells = joint(codes[rows[k]], sizes, family, plain[rows[k]])
+            beyond = joint(codes[outside], sizes, family, plain[outside]) + ESS / cells.size
+            beyond = 8 * beyond / beyond.sum(axis=-1, keepdims=True)
+            own.append(cells.ravel())
+            others.append((joint(codes[inside], sizes, family, plain[inside]) + beyond).ravel())
+        own, others = np.concatenate(own), np.concatenate(others)
+        shape = (sizes, leaf.columns, leaf.parent_ptr, leaf.parents)
+        strength = choose_strength(own, others, *shape, ESS)
+        expected = posterior_tables(own, others, *shape, ESS, strength)
+        np.testing.assert_allclose(leaf.tables, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_copies_of_a_row_in_several_components_count_in_all_of_them():
+    codes, sizes, rows = kinds()
+    table = table_of(codes, sizes, np.full(len(codes), 2.0))
+    parts = [np.zeros(len(codes)) for _ in rows]
+    for k, some in enumerate(rows):  # each row once in its component and once in the next but one
+        parts[k][some] += 1
+        parts[(k + 2) % 20][some] += 1
+    mixed = [np.flatnonzero(part).astype(np.int32) for part in parts]
+    part = learner().for_components(table, seed=3)
+    learners = part.for_each(table, mixed, parts)
+    groups = group_components(table, mixed, parts, 2)
+    for g in np.unique(groups):
+        (first,) = {id(learners[k].group) for k in np.flatnonzero(groups == g)}
+        total = sum(parts[k] for k in np.flatnonzero(groups == g))
+        found = next(one.group for one in learners if id(one.group) == first)
+        expected = [joint(codes, sizes, f, total).ravel() for f in families(part.structure)]
+        np.testing.assert_allclose(found, np.concatenate(expected))
+
+
+def test_few_components_have_no_groups():
+    codes, sizes, rows = kinds(19)
+    table = table_of(codes, sizes)
+    part = learner().for_components(table)
+    assert part.for_each(table, rows, [None] * 19) == [part] * 19
+    alone = learner(shrink=False).for_components(table)
+    assert alone.for_each(table, rows * 2, [None] * 38) == [alone] * 38
+
+
+def test_a_learner_keeps_its_structure_for_other_rows():
+    codes, sizes, _ = kinds()
+    part = learner().for_components(table_of(codes[:300], sizes), seed=1)
+    whole = part.for_components(table_of(codes, sizes), seed=2)
+    assert families(whole.structure) == families(part.structure)
+    ones = np.ones(len(codes))
+    expected = [joint(codes, sizes, f, ones).ravel() for f in families(part.structure)]
+    np.testing.assert_allclose(whole.structure.counts, np.concatenate(expected))

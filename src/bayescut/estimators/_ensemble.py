@@ -28,11 +28,11 @@ from bayescut.estimators._validation import (
 from bayescut.exceptions import ModelFileError
 from bayescut.files import save
 from bayescut.learn.clock import Clock
+from bayescut.learn.components import ComponentLearner
 from bayescut.learn.continuous import ContinuousLearner
 from bayescut.learn.copies import Copies
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.ensemble import EnsembleLearner
-from bayescut.learn.mixture import ComponentLearner
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.normal_leaves import NormalLearner, smooth_columns
 from bayescut.learn.own_tables import OwnTables
@@ -63,7 +63,8 @@ class CutsetEnsemble(Compressible):
     Members made by several recipes are averaged. *Chains* are mixtures of thin junction trees whose
     rows are assigned to components by draws from their responsibilities; structures are relearned
     at every sweep, and the last sweep of many independent chains is kept. In *shared* chains all
-    components have one structure, learned from a bootstrap sample, and tables of their own; in
+    components have one structure, learned from a bootstrap sample, and tables of their own, which
+    lean on those of components that are alike; in
     chains of *trees* they are networks as `CNetBD` learns them. *Bags* are single cutset networks
     on bootstrap samples, and *continuous* members mixtures of trees over a latent variable. In
     *gaussian* chains the numbers of a component are jointly Gaussian, each regressed on some of the
@@ -82,8 +83,8 @@ class CutsetEnsemble(Compressible):
         Number of independent chains. More are better, with diminishing returns. None: 40, or with
         a time budget up to 160.
     n_components : int or None, default=None
-        Components of each chain; None: one for every 100 rows, 5 at least and 60 at most, or one
-        for every 1000 rows up to 200 if that is more.
+        Components of each chain; None: one for every 100 rows (every 40 in shared chains), 5 at
+        least and 60 at most, or one for every 1000 rows up to 200 if that is more.
     n_burn, n_keep : int, default=3 and 1
         Sweeps of a chain that are thrown away, and that are kept: each of these is judged by the
         rows left out, and its member is what one more sweep with all rows makes of it.
@@ -272,11 +273,14 @@ class CutsetEnsemble(Compressible):
         self._ensemble_learner(1.0)
 
     def _ensemble_learner(self, n_rows: float, numbers: IntArray | None = None) -> EnsembleLearner:
-        size = self.n_components
+        size = shared_size = self.n_components
         if size is None:
             # Large tables bear more (validation of kdd -2.331 with 200, -2.336 with 60), others
             # do not: 33,000 rows of kosarek have -10.797 with 60 and -10.818 with 120.
-            size = int(max(np.clip(n_rows // 100, 5, 60), min(n_rows // 1000, 200)))
+            size = _n_components(n_rows, 100)
+            # Groups to lean on let small tables have more: validation of a few chains with one for
+            # 100 rows and one for 40, dna -78.56 and -77.99, bbc -239.1 and -237.0.
+            shared_size = _n_components(n_rows, 40)
         more = 1 if self.time_budget is None else 4
         n_chains = 40 * more if self.n_chains is None else self.n_chains
         n_bags = 80 * more if self.n_bags is None else self.n_bags
@@ -299,17 +303,19 @@ class CutsetEnsemble(Compressible):
         n_jobs = count_jobs(self.n_jobs)
         chains: dict[str, ComponentLearner] = {}
         if numbers is not None and len(numbers) > 1 and self.gaussian:
-            shared = SharedLearner(score, StructurePrior(), _BESIDE_NUMBERS, shrink=shrink)
-            chains["gaussian"] = NormalLearner(shared, StructurePrior(), numbers)
+            beside = SharedLearner(score, StructurePrior(), _BESIDE_NUMBERS, shrink=shrink)
+            chains["gaussian"] = NormalLearner(beside, StructurePrior(), numbers)
         chains |= {
             f"chain {scale:g}": NetworkLearner(
                 score, StructurePrior(scale=scale), width, candidates=None, shrink=shrink
             )
             for scale in scales
         }
-        for most in widths:
-            learner = SharedLearner(score, StructurePrior(), most, shrink=shrink)
-            chains[f"shared {most}"] = learner
+        shared = {
+            f"shared {most}": SharedLearner(score, StructurePrior(), most, shrink=shrink)
+            for most in widths
+        }
+        chains |= shared
         if self.trees:
             chains["trees"] = CutsetLearner(BayesDirichlet(_TREES_ESS))
         single = CutsetNetwork(ess=self.ess, shrinkage=self.shrinkage)._learner(n_jobs)
@@ -320,7 +326,10 @@ class CutsetEnsemble(Compressible):
             # of plants 24 bags have -12.160 with them and -12.232 without.
             bags=NetworkLearner(score, StructurePrior(), width, products=True, shrink=shrink),
             continuous=ContinuousLearner() if continuous else None,
-            n_components=check_count("n_components", size),
+            n_components={
+                name: check_count("n_components", shared_size if name in shared else size)
+                for name in chains
+            },
             n_burn=check_count("n_burn", self.n_burn, low=0),
             n_keep=check_count("n_keep", self.n_keep),
             n_chains=check_count("n_chains", n_chains, low=0),
@@ -394,6 +403,10 @@ class CutsetEnsemble(Compressible):
                 ) in stored.items()
             }  # fmt: skip
             self._pool = Pool(len(recipes[BAG].unseen), recipes)
+
+
+def _n_components(n_rows: float, rows_of_one: int) -> int:
+    return int(max(np.clip(n_rows // rows_of_one, 5, 60), min(n_rows // 1000, 200)))
 
 
 def _told_the_time(advance: Callable[[float], None]) -> Callable[[float], None]:

@@ -14,6 +14,7 @@ from bayescut._typing import BitArray, CountArray, FloatArray, IntArray
 from bayescut.counts.pairs import PairCounts, count_packed, count_pairs
 from bayescut.data.bits import bit_layout, pack
 from bayescut.data.table import Table
+from bayescut.learn.components import Apart
 from bayescut.learn.cuts import evaluate_cuts, information_gain, split_counts
 from bayescut.learn.grouped import RANKINGS, GroupedCuts
 from bayescut.learn.leaves import join_leaves
@@ -36,7 +37,7 @@ _MOST_WAITING = 2**22
 
 
 @dataclass(frozen=True)
-class CutsetLearner:
+class CutsetLearner(Apart):
     """Grows a cutset network by repeatedly cutting leaves where that raises the score.
 
     Parameters

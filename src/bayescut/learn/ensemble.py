@@ -37,11 +37,12 @@ from bayescut._clock import working_time
 from bayescut._typing import IntArray
 from bayescut.circuit import Circuit
 from bayescut.learn.clock import Clock, OutOfTime, watched
+from bayescut.learn.components import ComponentLearner
 from bayescut.learn.continuous import ContinuousLearner, learn_member
 from bayescut.learn.continuous_rows import Rows
 from bayescut.learn.copies import Copies
 from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.mixture import ComponentLearner, StructuralEM
+from bayescut.learn.mixture import StructuralEM
 from bayescut.learn.network import NetworkLearner
 from bayescut.learn.own_tables import OwnTables
 from bayescut.learn.pool import BAG, NETWORK, Members, Pool
@@ -91,8 +92,8 @@ class EnsembleLearner:
         Learns bagged networks.
     continuous : ContinuousLearner or None
         Learns continuous members.
-    n_components : int
-        Components of a chain.
+    n_components : dict of int
+        Components of the chains of each recipe.
     n_burn, n_keep : int
         Sweeps of a chain that are thrown away (times the sweep factor of its learner), and that
         become members.
@@ -106,7 +107,7 @@ class EnsembleLearner:
     chains: dict[str, ComponentLearner]
     bags: NetworkLearner
     continuous: ContinuousLearner | None
-    n_components: int
+    n_components: dict[str, int]
     n_burn: int
     n_keep: int
     n_chains: int
@@ -147,7 +148,7 @@ class EnsembleLearner:
         weights = copies.table.weights
         clusters: KMeansStart | None = None
         folds = copies.folds(seed)
-        sizes = dict.fromkeys(self.chains, self.n_components)
+        sizes = dict(self.n_components)
         while True:
             recipes = self._open(pool, clock)
             if not recipes:
@@ -174,12 +175,14 @@ class EnsembleLearner:
                 self._add_continuous(pool, copies, tables, left_out, seed, turn_clock)
             else:
                 if clusters is None:
-                    clusters = KMeansStart(tables.plain.table, self.n_components)
+                    most = max(self.n_components.values())
+                    clusters = KMeansStart(tables.plain.table, most)
                 size = sizes[recipe]
                 fitting = self._add_chain(
                     pool, recipe, copies, tables, left_out, clusters, size, seed, turn_clock
                 )
-                if size == self.n_components and _FEWEST_COMPONENTS <= fitting < size:
+                whole = self.n_components[recipe]
+                if size == whole and _FEWEST_COMPONENTS <= fitting < size:
                     sizes[recipe] = fitting
                     members.expected = 0.0
                     continue

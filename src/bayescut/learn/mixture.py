@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,34 +13,14 @@ from bayescut.circuit import Circuit, Evidence
 from bayescut.circuit.build import mixture
 from bayescut.circuit.queries import Responsibilities
 from bayescut.data.table import Table
+from bayescut.learn.components import ComponentLearner
 from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.settled import Settled
 
 # A row whose responsibility is below this is left out of a component's rows. All rows together
 # lose at most this part of their weight to every component; seen on jester: 5e-6 of it.
 DROP = 1e-4
 # Copies of a row up to which each is drawn; of more, the expected part is taken.
 _MOST_COPIES = 2.0**40
-
-
-class ComponentLearner(Protocol):
-    """Learns the components of a mixture."""
-
-    @property
-    def sweep_factor(self) -> int:
-        """Sweeps of this learner that take a chain as far as one of a learner that searches."""
-        ...
-
-    def for_components(self, table: Table, seed: int = 0) -> ComponentLearner:
-        """Return the learner of networks that are parts of one model of the whole table.
-
-        It works in one thread: components are learned side by side.
-        """
-        ...
-
-    def learn(self, table: Table, rows: IntArray | None = None) -> Settled | Circuit:
-        """Learn a network from rows of a complete table, all if left out."""
-        ...
 
 
 class Iteration(NamedTuple):
@@ -196,10 +176,12 @@ class StructuralEM:
     def _learn(self, rows: list[IntArray], weights: list[FloatArray | None]) -> list[Circuit]:
         """Learn the components side by side, the largest first so that no core is left idle."""
 
+        learners = self.learner.for_each(self.table, rows, weights)
+
         def learn(k: int) -> Circuit:
             if self.check is not None:
                 self.check()
-            found = self.learner.learn(self.table.with_weights(weights[k]), rows[k])
+            found = learners[k].learn(self.table.with_weights(weights[k]), rows[k])
             if isinstance(found, Circuit):
                 return found
             return freeze_cutset(found, self.table.domains)

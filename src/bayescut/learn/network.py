@@ -10,6 +10,7 @@ import numpy as np
 
 from bayescut._typing import IntArray
 from bayescut.data.table import Table
+from bayescut.learn.components import Apart
 from bayescut.learn.cutset import CutsetLearner
 from bayescut.learn.junction import JunctionLeaves
 from bayescut.learn.rules import Candidates, TopGain
@@ -26,7 +27,7 @@ _MOST_CELLS = 2**20
 
 
 @dataclass(frozen=True)
-class NetworkLearner:
+class NetworkLearner(Apart):
     """Grows a cutset network over forests, then fits wide leaves and prunes.
 
     Parameters

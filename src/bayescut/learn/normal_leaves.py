@@ -24,6 +24,7 @@ from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit, build
 from bayescut.data.domains import Domains
 from bayescut.data.table import Table
+from bayescut.learn.components import Apart
 from bayescut.learn.freeze import freeze_cutset
 from bayescut.learn.spn.compose import Piece, compose
 from bayescut.scores.prior import StructureCosts
@@ -104,7 +105,7 @@ def determined_columns(table: Table) -> dict[int, list[int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class NormalLearner:
+class NormalLearner(Apart):
     """Learns components: a Gaussian leaf of the smooth numbers beside a network of the rest.
 
     Parameters
