@@ -129,9 +129,10 @@ def chance_of_all(
     k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
     total = 0.0
     for s in range(k):
-        here = chance(block, r, v, offset, k, s, mean, deviation)
-        if here > 0.0:
-            total += here
+        weight = _weight(block, r, v, offset, s)
+        if weight > 0.0:
+            low, high = ends(block, offset, k, s, mean, deviation)
+            total += weight * mass(low, high)
     return total
 
 
