@@ -21,7 +21,7 @@ from bayescut.learn.continuous_decoder import (
     normal_points,
     start_parameters,
 )
-from bayescut.learn.continuous_families import Families, Structure
+from bayescut.learn.continuous_families import Families, FewPicks, ManyPicks, Structure
 from bayescut.learn.continuous_rows import Rows
 
 # A tree, a forest with states of all numbers (constant columns too), a wide junction tree.
@@ -100,15 +100,41 @@ def test_likelihood_against_a_naive_sum(case):
     picked = families.features(codes)
     found = log_likelihood(families, decoder.feature_weights(points), picked, n_rows=8)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-    from_gradient, _, _, shares = decoder.gradient(families.indicators(picked, float), points)
+    from_gradient, _, _, shares = decoder.gradient(families.rows(picked, float), points)
     np.testing.assert_allclose(from_gradient, expected, rtol=1e-12, atol=1e-14)
     assert shares.sum() == pytest.approx(1.0)
     weights = np.random.default_rng(2).dirichlet(np.ones(7))
     expected = naive_log_likelihood(structure, sizes, logits, weights, codes)
-    rows = families.indicators(picked, float)
+    rows = families.rows(picked, float)
     np.testing.assert_allclose(
         decoder.gradient(rows, points, np.log(weights))[0], expected, atol=1e-14
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("few", [0.0, 1.0])
+def test_products_of_rows_in_both_forms(case, few, dtype, monkeypatch):
+    from bayescut.learn import continuous_families
+
+    monkeypatch.setattr(continuous_families, "_FEW", few)
+    structure, sizes, codes = case
+    families = Families(structure, np.array(sizes))
+    codes = np.concatenate([codes, np.zeros((2, len(sizes)), dtype=codes.dtype)])
+    picked = families.features(codes)
+    rows = families.rows(picked, dtype)
+    if max(sizes) > 1:
+        assert isinstance(rows, FewPicks if few else ManyPicks)
+    plain = families.indicators(picked, np.float64)
+    rng = np.random.default_rng(0)
+    assert len(rows) == len(codes)
+    close = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"atol": 1e-12}
+    weights = rng.standard_normal((families.n_features, 9))
+    found = rows.times(weights.astype(dtype))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, plain @ weights, **close)
+    shares = rng.random((len(codes), 5))
+    found = rows.transposed_times(shares.astype(dtype))
+    np.testing.assert_allclose(found, plain.T @ shares, **close)
 
 
 def test_extreme_logits_neither_overflow_nor_vanish():
@@ -133,7 +159,7 @@ def test_gradient_against_finite_differences(case, n_points):
     rng = np.random.default_rng(4)
     points = rng.standard_normal((3, n_points))
     logs = np.log(rng.dirichlet(np.ones(n_points)))
-    rows = families.indicators(families.features(codes), np.float64)
+    rows = families.rows(families.features(codes), np.float64)
 
     def value():
         return decoder.gradient(rows, points, logs)[0].mean()

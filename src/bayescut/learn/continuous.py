@@ -293,7 +293,7 @@ class ContinuousLearner:
                 points = normal_points(self.n_points, self.n_latent, self._rng(5, which))
                 steps.points[which] = points.astype(_DTYPE)
             picked = steps.picked[order[begin : begin + self.batch]]
-            rows = decoder.families.indicators(picked, _DTYPE)
+            rows = decoder.families.rows(picked, _DTYPE)
             _, gradient, _, _ = decoder.gradient(rows, steps.points[which])
             self._step(state, gradient)
             if working_time() >= deadline:

@@ -183,7 +183,7 @@ class _Job:
         order = self.train.draw(size, self.rng)
         for t, begin in enumerate(range(0, size, _ROWS_OF_A_SLAB), start=1):
             picked = self.train_picked[order[begin : begin + _ROWS_OF_A_SLAB]]
-            rows = families.indicators(picked, _DTYPE)
+            rows = families.rows(picked, _DTYPE)
             _, _, by_point, shares = self.decoder.gradient(rows, points, logs, by_parameters=False)
             adam_step([points], point_moments, [by_point * _DTYPE(n)], t, _POINT_RATE)
             adam_step([logs], log_moments, [(shares - np.exp(logs)) * _DTYPE(n)], t, _WEIGHT_RATE)
@@ -230,7 +230,7 @@ def _fewest(
     pieces = [np.ascontiguousarray(blocks[0][:, a:b]) for a, b in pairwise(small)] + blocks[1:]
 
     def of_rows(begin: int) -> FloatArray:
-        rows = families.indicators(picked[begin : begin + _ROWS_OF_A_SLAB], _DTYPE)
+        rows = families.rows(picked[begin : begin + _ROWS_OF_A_SLAB], _DTYPE)
         parts = [log_sum for _, log_sum in joint_blocks(rows, pieces, [None] * len(pieces))]
         return np.logaddexp.accumulate(parts, axis=0)
 
@@ -257,7 +257,7 @@ def _log_likelihood_and_shares(
 
     def of_rows(begin: int) -> tuple[FloatArray, FloatArray]:
         end = begin + _ROWS_OF_A_SLAB
-        rows = families.indicators(picked[begin:end], _DTYPE)
+        rows = families.rows(picked[begin:end], _DTYPE)
         joint = list(joint_blocks(rows, blocks, parts))
         total: FloatArray = np.logaddexp.reduce([log_sum for _, log_sum in joint], axis=0)
         if row_weights is None:

@@ -21,7 +21,7 @@ from scipy.stats import qmc
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bayescut._typing import FloatArray
-from bayescut.learn.continuous_families import Array, Families
+from bayescut.learn.continuous_families import Array, Families, Picks
 
 # Points of a block: its activations and log-probabilities stay in the second-level cache.
 BLOCK = 512
@@ -181,7 +181,7 @@ class Decoder:
 
     def gradient(
         self,
-        indicators: Array,
+        rows: Picks,
         points: Array,
         log_weights: Array | None = None,
         *,
@@ -193,8 +193,8 @@ class Decoder:
 
         Parameters
         ----------
-        indicators : array of shape (B, n_features)
-            The rows.
+        rows : Picks
+            A batch of B rows, see `Families.rows`.
         points : array of shape (n_latent, N)
             The points.
         log_weights : array of shape (N,), optional
@@ -214,16 +214,14 @@ class Decoder:
         """
         blocks = _blocks(points)
         logs = [None] * len(blocks) if log_weights is None else _blocks(log_weights)
-        passes = list(
-            self.mapper(lambda b: self._up(indicators, *b), zip(blocks, logs, strict=True))
-        )
+        passes = list(self.mapper(lambda b: self._up(rows, *b), zip(blocks, logs, strict=True)))
         largest = np.max([p.largest for p in passes], axis=0)
         factors = [np.exp(p.largest - largest) for p in passes]
         total = np.sum([f * p.total for f, p in zip(factors, passes, strict=True)], axis=0)
-        scale = 1 / (total * len(indicators))
+        scale = 1 / (total * len(rows))
         done = list(
             self.mapper(
-                lambda b: self._down(indicators, b[0], b[1], by_parameters),
+                lambda b: self._down(rows, b[0], b[1], by_parameters),
                 [(p, f * scale) for p, f in zip(passes, factors, strict=True)],
             )
         )
@@ -241,10 +239,10 @@ class Decoder:
             np.concatenate([part for _, _, part in done]),
         )
 
-    def _up(self, indicators: Array, points: Array, log_weights: Array | None) -> _Pass:
+    def _up(self, rows: Picks, points: Array, log_weights: Array | None) -> _Pass:
         activations = self.activations(points)
         weights, probability = self.families.weights(activations[-1])
-        shares = indicators @ weights
+        shares = rows.times(weights)
         if log_weights is not None:
             shares += log_weights
         largest = shares.max(axis=1)
@@ -253,11 +251,11 @@ class Decoder:
         return _Pass(activations, probability, shares, largest, shares.sum(axis=1))
 
     def _down(
-        self, indicators: Array, up: _Pass, scale: Array, by_parameters: bool
+        self, rows: Picks, up: _Pass, scale: Array, by_parameters: bool
     ) -> tuple[list[Array], Array, Array]:
         shares = up.shares
         shares *= scale[:, None]
-        delta = self.families.gradient(indicators.T @ shares, up.probability)
+        delta = self.families.gradient(rows.transposed_times(shares), up.probability)
         weights = self.parameters.weights
         by_weight: list[Array] = []
         by_bias: list[Array] = []
@@ -283,7 +281,7 @@ def _blocks(points: Array) -> list[Array]:
 
 
 def joint_blocks(
-    rows: Array, blocks: list[Array], log_weights: Sequence[Array | None]
+    rows: Picks, blocks: list[Array], log_weights: Sequence[Array | None]
 ) -> Iterator[tuple[Array, FloatArray]]:
     """Rows against the points of each block.
 
@@ -291,7 +289,7 @@ def joint_blocks(
     for every row.
     """
     for block, logs in zip(blocks, log_weights, strict=True):
-        joint = rows @ block
+        joint = rows.times(block)
         if logs is not None:
             joint += logs
         largest = joint.max(axis=1)
@@ -311,7 +309,7 @@ def log_likelihood(
     n_points = sum(block.shape[1] for block in blocks)
 
     def of_rows(start: int) -> FloatArray:
-        rows = families.indicators(picked[start : start + n_rows], blocks[0].dtype)
+        rows = families.rows(picked[start : start + n_rows], blocks[0].dtype)
         sums = [log_sum for _, log_sum in joint_blocks(rows, blocks, [None] * len(blocks))]
         result: FloatArray = np.logaddexp.reduce(sums, axis=0)
         return result - np.log(n_points)
