@@ -81,7 +81,8 @@ def test_short_fits_and_quiet_users_hear_nothing(
 
 
 def test_lines_through_two_points() -> None:
-    assert seconds_at(100, [(1, 5.0), (2, 5.0)]) == 250.0  # the slope drowned in noise
+    assert seconds_at(200, [(1, 5.0), (2, 5.0)]) == 50.0  # the slope drowned in noise
+    assert seconds_at(1000, [(50, 1.0), (100, 4.0)]) == 40.0  # no more than proportional
     for few, more in itertools.pairwise([10, 20, 40]):
         assert seconds_at(1000, [(few, 2 + few), (more, 2 + more)]) == pytest.approx(1002)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ def working_bytes(n_rows: int, domains: Domains) -> int:
 
 
 def seconds_at(n_rows: int, measured: list[tuple[int, float]]) -> float:
-    """Seconds for so many rows along the line through two measurements, which does not fall.
+    """Seconds for so many rows along the line through two measurements.
 
     Examples
     --------
@@ -52,10 +53,13 @@ def seconds_at(n_rows: int, measured: list[tuple[int, float]]) -> float:
     11.0
     """
     (few, short), (more, longer) = measured
-    slope = max(longer - short, 0.0) / (more - few)
-    begin = min(max(longer - slope * more, 0.0), longer)
-    # Noise may hide the slope: then all of it is taken to grow with the rows.
-    return begin + slope * n_rows if slope else longer * n_rows / more
+    slope = (longer - short) / (more - few)
+    if slope <= 0:
+        # Noise, or a search that took fewer rounds: between nothing and all of it grows.
+        return longer * math.sqrt(n_rows / more)
+    # More rows are seldom worse than that many times the work; in few rows it only begins.
+    slope = min(slope, longer / more)
+    return longer + slope * (n_rows - more)
 
 
 def forecast(model: Any, frame: Any, clock: Callable[[], float] = time.perf_counter) -> None:
