@@ -335,8 +335,10 @@ def _number_text(number: float, domain: Domain, form: DateForm | None, decimal: 
     """Write a number in its step, a date as the table does or else as ISO does."""
     value = domain.value(number)
     if domain.unit is not None:
-        plain = form is None or not isinstance(value, datetime.date)  # nanoseconds
-        return str(value) if plain else form.write(value)
+        # Nanoseconds are no dates of Python.
+        if form is None or not isinstance(value, datetime.date):
+            return str(value)
+        return form.write(value)
     if domain.grid is not None and domain.grid.step >= 1:
         value = round(number)
     return str(value).replace(".", decimal)
