@@ -259,6 +259,18 @@ def test_warnings_are_one_line(command: Command, monkeypatch: pytest.MonkeyPatch
     command.ok("demo", "--quiet")
 
 
+def test_what_packages_say_to_each_other_is_not_told(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warn(*arguments: object, **more: object) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", DeprecationWarning)
+            warnings.warn("old_name is new_name", DeprecationWarning, stacklevel=1)
+
+    monkeypatch.setattr("bayescut.demo.run", warn)
+    command.ok("demo")
+
+
 def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, found in group.commands.items():
         if hasattr(found, "commands"):

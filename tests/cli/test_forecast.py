@@ -51,7 +51,7 @@ def told(model: Any, n: int, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_it_is_told_from_parts_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        told(Slow(), 32_000, capsys) == "bayescut: learning takes about 33 s and 1 MB of memory\n"
+        told(Slow(), 32_000, capsys) == "bayescut: learning takes about 33 s and 21 MB of memory\n"
     )
     assert Slow.rows == [250, 2000, 4000]
     Slow.rows = []
@@ -81,7 +81,8 @@ def test_short_fits_and_quiet_users_hear_nothing(
 
 
 def test_lines_through_two_points() -> None:
-    assert seconds_at(100, [(1, 5.0), (2, 5.0)]) == 250.0  # the slope drowned in noise
+    assert seconds_at(200, [(1, 5.0), (2, 5.0)]) == 50.0  # the slope drowned in noise
+    assert seconds_at(1000, [(50, 1.0), (100, 4.0)]) == 40.0  # no more than proportional
     for few, more in itertools.pairwise([10, 20, 40]):
         assert seconds_at(1000, [(few, 2 + few), (more, 2 + more)]) == pytest.approx(1002)
 
@@ -91,4 +92,4 @@ def test_memory_is_that_of_rows_and_pairs() -> None:
     rows = working_bytes(2_000_000, binary) - working_bytes(1_000_000, binary)
     assert rows == pytest.approx(1e6 * (100 + 12.5 + 12))
     many = Domains.of_sizes([3000] * 2)
-    assert working_bytes(0, many) == 32 * 5998**2
+    assert working_bytes(0, many) == 20_000_000 + 32 * 5998**2

@@ -118,7 +118,9 @@ def guarded(work: Callable[[], int | None], *, debug: bool) -> int:
 def _warnings_as_remarks() -> Iterator[None]:
     """Tell warnings as remarks, without the line of the source that they come from."""
 
-    def tell(message: Warning | str, *arguments: Any) -> None:
+    def tell(message: Warning | str, category: type[Warning], *arguments: Any) -> None:
+        if issubclass(category, (DeprecationWarning, PendingDeprecationWarning)):
+            return  # of one package to another: nothing for those who use neither
         text = _one_line(message)
         for python, here in _OPTIONS:
             text = text.replace(python, here)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from enum import Enum
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -198,18 +198,15 @@ def reads_table(command: Callable[..., None]) -> Callable[..., None]:
     callable
         With the options of tables in its place, for typer to see.
     """
-    hints = get_type_hints(command, include_extras=True)
-    own = [
-        parameter
-        for name, parameter in inspect.signature(command).parameters.items()
-        if name != "options"
-    ]
+    # On Python 3.10, get_type_hints() hides what typer needs of options whose default is None.
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in _TABLE_OPTIONS.items()
     ]
     named = [
-        *(p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own),
+        *(parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in own),
         *shared,
     ]
     # --json, which all commands have, stays last.

@@ -335,7 +335,8 @@ def _number_text(number: float, domain: Domain, form: DateForm | None, decimal: 
     """Write a number in its step, a date as the table does or else as ISO does."""
     value = domain.value(number)
     if domain.unit is not None:
-        if form is None or not isinstance(value, datetime.date):  # nanoseconds
+        # Nanoseconds are no dates of Python.
+        if form is None or not isinstance(value, datetime.date):
             return str(value)
         return form.write(value)
     if domain.grid is not None and domain.grid.step >= 1:

@@ -28,7 +28,8 @@ _LEAST_SHARE = 2.0**-60
 
 def log_bin(scale: float, away: Any) -> FloatArray:
     """Return the log of the mass of the bin from ``away`` to ``away + 1``."""
-    inside = np.log(-np.expm1(-SHAPE * np.log1p(1 / (scale + away))))
+    with np.errstate(invalid="ignore"):  # NaN, of which NumPy 1.24 warns
+        inside = np.log(-np.expm1(-SHAPE * np.log1p(1 / (scale + away))))
     return np.asarray(inside - SHAPE * np.log1p(away / scale))
 
 
