@@ -1,6 +1,7 @@
 """Any column from any others, and surprisal, against sums over worlds."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayescut import CNetBD, CutsetMixture, CutsetNetwork
@@ -114,3 +115,25 @@ def test_surprisal_of_numbers():
     # The only column follows its own density: nothing is more surprising than anything else.
     relative = cell_surprisal(circuit.domains, codes, values[:, None], True, ask)
     np.testing.assert_allclose(relative, 0.0, atol=1e-9)
+
+
+def test_dates_and_durations_are_predicted_as_such():
+    rng = np.random.default_rng(0)
+    days = rng.integers(0, 300, 200)
+    frame = pd.DataFrame({
+        "begun": pd.Timestamp("2020-01-01") + pd.to_timedelta(days, unit="D"),
+        "took": pd.to_timedelta(np.where(days < 150, 3, 9) + rng.integers(0, 2, 200), unit="D"),
+        "kind": np.where(days < 150, "early", "late"),
+    })  # fmt: skip
+    model = CutsetNetwork(columns={"took": "duration"}).fit(frame)
+    early = frame[frame.kind == "early"][:2]
+    found = model.predict(early, target="begun")
+    assert found.dtype.kind == "M"
+    assert (found >= np.datetime64("2020-01-01")).all() and (
+        found < np.datetime64("2020-06-01")
+    ).all()
+    assert (found == found.astype("M8[D]")).all()  # whole days, as the table has them
+    low, high = model.quantile(early, target="begun", q=[0.1, 0.9]).T
+    assert low.dtype.kind == "M" and (low < found).all() and (found < high).all()
+    took = model.quantile(early, target="took", q=0.5)
+    assert took.dtype.kind == "m" and (took <= np.timedelta64(4, "D")).all()

@@ -25,7 +25,7 @@ from bayescut.cli._tables import PIPE, Table, TableOptions, match_table, pandas,
 from bayescut.cli._terminal import bar, emit, emit_json, print_table
 
 if TYPE_CHECKING:
-    from bayescut.data import Domain
+    pass
 
 __all__ = ["anomalies", "predict"]
 
@@ -60,7 +60,7 @@ def predict(
     CutsetRegressor.
     """
     from bayescut.estimators._density import posterior
-    from bayescut.estimators._predict import predicted
+    from bayescut.estimators._predict import in_unit, predicted
     from bayescut.estimators._target import TargetEstimator
 
     one_pipe(model=model_file, table=table)
@@ -104,7 +104,7 @@ def predict(
             values = None if given.values is None else given.values[block]
             chances = posterior(model.circuit, codes[block], column, values=values)
             name = domain.name if domain.name is not None else str(column)
-            answer: dict[str, Any] = {name: _in_unit(predicted(chances, domain, None), domain)}
+            answer: dict[str, Any] = {name: in_unit(predicted(chances, domain, None), domain)}
             if domain.grid is None:
                 answer["probability"] = chances.max(axis=1)
                 if proba:
@@ -112,7 +112,7 @@ def predict(
                         answer[f"P({domain.label(state)})"] = chances[:, state]
             elif wanted:
                 for q, points in zip(wanted, domain.grid.quantile(chances, wanted).T, strict=True):
-                    answer[f"q{q:g}"] = _in_unit(points, domain)
+                    answer[f"q{q:g}"] = in_unit(points, domain)
             writer.write(pandas().DataFrame(answer))
             update(block.stop - block.start)
 
@@ -162,15 +162,6 @@ def _predict_own(
                     answer |= {f"P({c})": p for c, p in zip(classes, chances.T, strict=True)}
             writer.write(pandas().DataFrame(answer))
             update(block.stop - block.start)
-
-
-def _in_unit(numbers: Any, domain: Domain) -> Any:
-    """Return labels and numbers as they are, dates and durations in whole units of their column."""
-    from bayescut.data.times import time_cells
-
-    if domain.unit is None or numbers.dtype.kind != "f":
-        return numbers
-    return time_cells(np.rint(numbers), domain.unit, domain.kind)
 
 
 def _probabilities(text: str) -> list[float]:

@@ -15,6 +15,7 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.data import Domain, Domains, decode, missing_code
 from bayescut.data.tables import is_frame
+from bayescut.data.times import time_cells
 from bayescut.estimators._density import as_wide, posterior
 from bayescut.estimators._reading import encode_rows
 from bayescut.estimators._validation import check_choice
@@ -105,6 +106,7 @@ class PredictMixin(SurprisalMixin):
         Returns
         -------
         array of shape (n_rows,)
+            Labels, numbers, or dates and durations in whole units of their column.
 
         Examples
         --------
@@ -114,7 +116,8 @@ class PredictMixin(SurprisalMixin):
         array([1, 0])
         """
         column, found = self._target_posterior(X, target)
-        return predicted(found, self.domains_[column], method)
+        domain = self.domains_[column]
+        return in_unit(predicted(found, domain, method), domain)
 
     @interruptible
     def predict_proba(self, X: Any, target: str | int | None = None) -> FloatArray:
@@ -133,7 +136,7 @@ class PredictMixin(SurprisalMixin):
         return self._target_posterior(X, target)[1]
 
     @interruptible
-    def quantile(self, X: Any, target: str | int | None = None, q: Any = 0.5) -> FloatArray:
+    def quantile(self, X: Any, target: str | int | None = None, q: Any = 0.5) -> NDArray[Any]:
         """Quantiles of a number given what else is known of each row.
 
         Parameters
@@ -145,15 +148,17 @@ class PredictMixin(SurprisalMixin):
 
         Returns
         -------
-        float64 array of shape (n_rows,), or (n_rows, Q) for several q
+        array of shape (n_rows,), or (n_rows, Q) for several q
+            Numbers, or dates and durations in whole units of their column.
         """
         column, found = self._target_posterior(X, target)
-        grid = self.domains_[column].grid
+        domain = self.domains_[column]
+        grid = domain.grid
         if grid is None:
             raise DataError(
                 f"Column {target!r} holds labels, which have no quantiles: use predict_proba."
             )
-        return grid.quantile(found, q)
+        return in_unit(grid.quantile(found, q), domain)
 
     def _target_posterior(self, X: Any, target: str | int | None) -> tuple[int, FloatArray]:
         check_is_fitted(self, "circuit_")
@@ -179,6 +184,13 @@ def predicted(found: FloatArray, domain: Domain, method: str | None) -> NDArray[
         codes = found.argmax(axis=1).astype(np.uint16)[:, None]
         return np.asarray(decode(codes, Domains([domain]), as_frame=False)[:, 0])
     return number_of(found, domain, method)
+
+
+def in_unit(answers: NDArray[Any], domain: Domain) -> NDArray[Any]:
+    """Return labels and numbers as they are, dates and durations in whole units of their column."""
+    if domain.unit is None or answers.dtype.kind != "f":
+        return answers
+    return np.asarray(time_cells(np.rint(answers), domain.unit, domain.kind))
 
 
 def number_of(found: FloatArray, domain: Domain, method: str) -> FloatArray:
