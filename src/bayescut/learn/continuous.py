@@ -409,7 +409,7 @@ def learn_member(
             ).circuit(domains)  # fmt: skip
 
         judged = compiled(state.best, train, began + _JUDGED * time_left)
-        every = train.joined(held).joined(unseen)
+        every = train.joined(held, unseen)
         last = learner.finish(state, every, sizes, mapper, began + _FINISHED * time_left)
         if last is state.best:
             return judged, judged

@@ -86,10 +86,11 @@ class Rows:
         """Return the rows of positive weight among these weights."""
         return Rows(self.codes[weights > 0], weights[weights > 0])
 
-    def joined(self, other: Rows) -> Rows:
-        """Return the rows of both."""
-        codes = np.concatenate([self.codes, other.codes])
-        return Rows.of(codes, np.concatenate([self.weights, other.weights]))
+    def joined(self, *others: Rows) -> Rows:
+        """Return these rows and others together."""
+        parts = (self, *others)
+        weights = np.concatenate([part.weights for part in parts])
+        return Rows.of(np.concatenate([part.codes for part in parts]), weights)
 
     def at_most(self, size: int, rng: np.random.Generator) -> Rows:
         """Return a sample if there are more rows than ``size``."""
