@@ -9,10 +9,14 @@ from bayescut.circuit.dependence import mutual_information
 from bayescut.exceptions import DataError
 
 
-def by_hand(circuit):
+def joint(circuit):
     sizes = circuit.domains.n_states.tolist()
-    p = np.exp(circuit.log_likelihood(np.array(list(np.ndindex(*sizes))))).reshape(sizes)
-    m = len(sizes)
+    return np.exp(circuit.log_likelihood(np.array(list(np.ndindex(*sizes))))).reshape(sizes)
+
+
+def information(p):
+    """All pairs of a joint table that sums to one."""
+    m = p.ndim
     out = np.empty((m, m))
     for i in range(m):
         for j in range(m):
@@ -25,6 +29,10 @@ def by_hand(circuit):
             seen = pair > 0
             out[i, j] = (pair[seen] * np.log(pair[seen] / product[seen])).sum()
     return out
+
+
+def by_hand(circuit):
+    return information(joint(circuit))
 
 
 def test_network_and_mixture():
@@ -50,28 +58,6 @@ def test_normalised_lies_between_zero_and_one():
     pair = build.chow_liu([-1, 0], [[0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]]])
     strength = mutual_information(build.circuit(pair, [2, 2]), normalised=True)
     assert strength[0, 0] == 1 and 0.7 < strength[0, 1] < 0.75
-
-
-def joint(circuit):
-    sizes = circuit.domains.n_states.tolist()
-    return np.exp(circuit.log_likelihood(np.array(list(np.ndindex(*sizes))))).reshape(sizes)
-
-
-def information(p):
-    """All pairs of a joint table that sums to one."""
-    m = p.ndim
-    out = np.empty((m, m))
-    for i in range(m):
-        for j in range(m):
-            if i == j:
-                own = p.sum(axis=tuple(k for k in range(m) if k != i))
-                out[i, i] = -sum(q * np.log(q) for q in own if q > 0)
-                continue
-            pair = p.sum(axis=tuple(k for k in range(m) if k not in (i, j)))
-            product = pair.sum(1, keepdims=True) * pair.sum(0, keepdims=True)
-            seen = pair > 0
-            out[i, j] = (pair[seen] * np.log(pair[seen] / product[seen])).sum()
-    return out
 
 
 @pytest.fixture(scope="module")
