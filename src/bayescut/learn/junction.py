@@ -171,6 +171,24 @@ def choose_parents(
     return n_chosen, score
 
 
+@inner
+def least_pair(sizes, members, n_members):
+    """Joint states of the two columns of a family that have the fewest, of those with two or more.
+
+    Very many if there are no two such columns.
+    """
+    least = second = np.int64(1) << np.int64(24)
+    for d in range(n_members):
+        k = sizes[members[d]]
+        if k < 2:
+            continue
+        if k < least:
+            least, second = k, least
+        elif k < second:
+            second = k
+    return least * second
+
+
 @kernel
 def grow_junction(rule, bits, planes, unit, n, sizes, ptr, active, ess, tables, levels, xlogx):
     """Grow a thin junction tree over the ``active`` columns of packed rows.
@@ -238,42 +256,50 @@ def grow_junction(rule, bits, planes, unit, n, sizes, ptr, active, ess, tables, 
         if step == m - 1 or width == 0:
             continue
 
-        cells = 1
-        for d in range(n_members[step]):
-            member_sizes[d] = sizes[members[step, d]]
-            cells *= member_sizes[d]
-        cell_masks(bits, n, ptr, sizes, members[step], n_members[step], masks)
-        for c in range(cells):
-            cell_n[c] = count_mask(masks[c], masks[c], planes, n_words)
-        for t in range(m):
-            if not waiting[t]:
-                continue
-            v = active[t]
-            k = sizes[v]
-            for c in range(cells):
-                rest = cell_n[c]
-                for s in range(1, k):
-                    x = np.int64(0)
-                    if cell_n[c] > 0:
-                        x = count_mask(masks[c], bits[ptr[v] + s - 1], planes, n_words)
-                    table[c * k + s] = x
-                    rest -= x
-                table[c * k] = rest
-            bound = best_likelihood(table, cell_n, cells, k, unit, xlogx)
-            bound -= rule.parent_cost + alone[t]
-            if bound <= key[t]:
-                continue
-            size, score = choose_parents(
-                rule, tables, levels, table, cells, member_sizes, n_members[step], k, ess, unit,
-                chosen,
-            )  # fmt: skip
-            gain = score - alone[t]
-            if size > 0 and gain > key[t] + 1e-9:
-                key[t] = gain
-                host[t] = step
-                n_offer[t] = size
-                for d in range(size):
-                    offer[t, d] = members[step, chosen[d]]
+        # Columns that may have two parents in the family are offered all of it, the others only the
+        # column that is new in it: they have seen each of its parents. 50 columns of 5 states have
+        # 25 cells in a family and need 5 of them.
+        together = least_pair(sizes, members[step], n_members[step])
+        for last_only in (False, True):
+            first = n_members[step] - 1 if last_only else 0
+            family = members[step, first : n_members[step]]
+            cells = 0
+            for t in range(m):
+                v = active[t]
+                k = sizes[v]
+                several = width > 1 and together * k <= rule.max_cells
+                if not waiting[t] or several == last_only:
+                    continue
+                if cells == 0:
+                    for d in range(family.shape[0]):
+                        member_sizes[d] = sizes[family[d]]
+                    cells = cell_masks(bits, n, ptr, sizes, family, family.shape[0], masks)
+                    for c in range(cells):
+                        cell_n[c] = count_mask(masks[c], masks[c], planes, n_words)
+                for c in range(cells):
+                    rest = cell_n[c]
+                    for s in range(1, k):
+                        x = np.int64(0)
+                        if cell_n[c] > 0:
+                            x = count_mask(masks[c], bits[ptr[v] + s - 1], planes, n_words)
+                        table[c * k + s] = x
+                        rest -= x
+                    table[c * k] = rest
+                bound = best_likelihood(table, cell_n, cells, k, unit, xlogx)
+                bound -= rule.parent_cost + alone[t]
+                if bound <= key[t]:
+                    continue
+                size, score = choose_parents(
+                    rule, tables, levels, table, cells, member_sizes, family.shape[0], k, ess,
+                    unit, chosen,
+                )  # fmt: skip
+                gain = score - alone[t]
+                if size > 0 and gain > key[t] + 1e-9:
+                    key[t] = gain
+                    host[t] = step
+                    n_offer[t] = size
+                    for d in range(size):
+                        offer[t, d] = family[chosen[d]]
 
     parent_ptr = np.zeros(m + 1, dtype=np.int64)
     parents = np.empty(n_parents, dtype=np.int64)
