@@ -231,6 +231,11 @@ def test_every_command_stops_quietly(tables: Path, arguments: list[str]) -> None
     stops_quietly(tables, arguments, 1.5)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.6])
+def test_imports_stop_quietly(tables: Path, seconds: float) -> None:
+    stops_quietly(tables, ["check", "gaps.csv"], seconds)
+
+
 def stops_quietly(tables: Path, arguments: list[str], seconds: float) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in tables.iterdir()}
     code, err = stop_after(seconds, arguments, tables)

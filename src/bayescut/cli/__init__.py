@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 __all__ = ["main"]
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         code = _main(words)
-    except KeyboardInterrupt:  # while the library is being imported
+    except KeyboardInterrupt:  # before or after the work
         print("bayescut: stopped", file=sys.stderr)
         code = 130
     if arguments is None:
@@ -42,10 +42,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: what is being imported would print it as an error of its own."""
+    seen: list[int] = []
+    try:
+        before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if seen and before is not signal.SIG_IGN:
+        raise KeyboardInterrupt
+
+
 def _main(words: list[str]) -> int:
     try:
-        import rich  # noqa: F401
-        import typer  # noqa: F401
+        with _uninterrupted():
+            import rich  # noqa: F401
+            import typer  # noqa: F401
     except ImportError as error:
         print(
             f"bayescut: error: the command line needs {error.name or 'typer and rich'}: "
@@ -53,6 +71,7 @@ def _main(words: list[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    from bayescut.cli._app import run
+    with _uninterrupted():
+        from bayescut.cli._app import run
 
     return run(words)

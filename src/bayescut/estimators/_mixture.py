@@ -116,8 +116,8 @@ class CutsetMixture(Compressible):
     >>> model = CutsetMixture(n_components=2, random_state=0).fit(X)
     >>> model.n_components_
     2
-    >>> model.predict_proba(X[:1]).sum().round(6)
-    np.float64(1.0)
+    >>> round(float(model.predict_proba(X[:1]).sum()), 6)
+    1.0
     """
 
     _state_names = (
