@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from bayescut.circuit import Evidence, build
@@ -173,18 +173,81 @@ def test_one_interval_is_exact() -> None:
     assert posterior[1, : OFFSETS[1]].sum() == pytest.approx(1.0, abs=1e-9)
 
 
-def test_two_intervals_are_refused_by_name() -> None:
-    weights = allowed(1, -3, -2) * allowed(0, 4, 5)
-    blank = np.full((1, 3), nan)
-    for query in (circuit().marginals, circuit().sample_conditional):
-        with pytest.raises(PropertyError, match=r"columns 0, 1 at once have no exact answer"):
-            query(given(blank, weights))
-    with pytest.raises(PropertyError, match=r"columns 2, 0, 1 at once"):
-        circuit().log_likelihood(given(blank, weights * allowed(2, 0, 1)))
-    # A cell without its number is an interval, too.
-    codes = np.array([[3, 3, 255]], dtype=np.uint8)
-    with pytest.raises(PropertyError, match="columns 0, 1"):
-        circuit().sample_conditional(codes, 0)
+def some_cells(*cells):
+    """Weights that allow some cells of the first numbers, and the ends of what they allow."""
+    weights = np.ones(int(OFFSETS[-1]))
+    ends = []
+    for j, some in enumerate(cells):
+        own = weights[OFFSETS[j] : OFFSETS[j + 1]]
+        own[:] = 0.0
+        own[some] = 1.0
+        edges = np.concatenate([[-np.inf], (GRIDS[j].starts - 0.5) * GRIDS[j].step, [np.inf]])
+        ends.append((edges[some.start], edges[some.stop]))
+    return weights, ends
+
+
+def box(ends):
+    """Probability that the numbers of the table lie between ends."""
+    low, high = np.array(ends)[ORDER].T
+    exact = stats.multivariate_normal(
+        MEAN, covariance(), maxpts=2_000_000, abseps=1e-9, releps=1e-7, seed=0
+    )
+    return exact.cdf(high, lower_limit=low)
+
+
+def test_probability_of_three_intervals() -> None:
+    cells = slice(2, 6), slice(1, 5), slice(3, 7)
+    weights, ends = some_cells(*cells)
+    found = np.exp(circuit().log_likelihood(given(np.full((1, 3), nan), weights)))
+    assert found[0] == pytest.approx(box(ends), rel=2e-3)
+
+
+def test_posteriors_given_several_intervals() -> None:
+    endless = (-np.inf, np.inf)
+    for cells in ((slice(2, 6), slice(1, 5)), (slice(2, 6), slice(1, 5), slice(3, 7))):
+        weights, ends = some_cells(*cells)
+        ends = [*ends, *[endless] * (3 - len(ends))]
+        blank = np.full((1, 3), nan)
+        posterior = circuit().marginals(given(blank, weights))[0]
+        whole = box(ends)
+        for j in range(3):
+            edges = np.concatenate([[-np.inf], (GRIDS[j].starts - 0.5) * GRIDS[j].step, [np.inf]])
+            parts = []
+            for low, high in pairwise(edges):
+                part = list(ends)
+                part[j] = max(low, ends[j][0]), min(high, ends[j][1])
+                parts.append(box(part) if part[j][0] < part[j][1] else 0.0)
+            own = posterior[OFFSETS[j] : OFFSETS[j + 1]]
+            assert own.sum() == pytest.approx(1.0, abs=1e-9)
+            assert_allclose(own, np.array(parts) / whole, atol=1e-3)
+        # Draws agree with it, and lie inside.
+        codes, drawn = completed_numbers(circuit(), given(np.repeat(blank, 4000, 0), weights), 0)
+        for j in range(3):
+            shares = np.bincount(codes[:, j], minlength=GRIDS[j].n_cells) / len(codes)
+            assert_allclose(shares, posterior[OFFSETS[j] : OFFSETS[j + 1]], atol=0.03)
+            assert ((drawn[:, j] >= ends[j][0]) & (drawn[:, j] <= ends[j][1])).all()
+    # Draws of such numbers go together as the leaf has it.
+    one, two = ORDER.index(0), ORDER.index(1)
+    cov = covariance()
+    slope = cov[two, one] / cov[one, one]
+    wide, _ = some_cells(slice(0, 8), slice(0, 8))
+    _, drawn = completed_numbers(circuit(), given(np.repeat(blank, 4000, 0), wide), 1)
+    assert np.polyfit(drawn[:, 0], drawn[:, 1], 1)[0] == pytest.approx(slope, abs=0.1)
+
+
+def test_cells_without_their_numbers_are_intervals() -> None:
+    codes = np.array([[3, 3, 255]] * 50, dtype=np.uint8)
+    drawn = circuit().sample_conditional(codes, 0)
+    assert_array_equal(drawn[:, :2], codes[:, :2])
+    assert_allclose(circuit().marginals(codes[:1]).sum(), 3.0, atol=1e-9)
+
+
+def test_intervals_that_nearly_exclude_each_other() -> None:
+    # Far from the line that the numbers lie on: next to none of the draws is accepted.
+    weights, ends = some_cells(slice(0, 1), slice(8, 9))
+    _, drawn = completed_numbers(circuit(), given(np.full((20, 3), nan), weights), 0)
+    assert (drawn[:, 0] <= ends[0][1]).all() and (drawn[:, 1] >= ends[1][0]).all()
+    assert np.isfinite(circuit().log_likelihood(given(np.full((1, 3), nan), weights))).all()
 
 
 def test_probability_of_two_intervals() -> None:

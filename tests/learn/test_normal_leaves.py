@@ -14,7 +14,6 @@ from bayescut.data import encode_table, learn_domains
 from bayescut.data.table import Table
 from bayescut.estimators._imputer import fill
 from bayescut.estimators._outliers import standard_scores
-from bayescut.exceptions import PropertyError
 from bayescut.learn.mixture import StructuralEM, evidence_of
 from bayescut.learn.normal_leaves import (
     LEAST_STEPS,
@@ -165,8 +164,8 @@ def test_every_query_of_such_an_ensemble(model, tmp_path) -> None:
     assert abs(spread["b", "mean"].iloc[0] + 0.5) < 0.15
     inside = model.conditional_log_likelihood({"b": bc.between(-1, 0)}, {"a": -1.0})
     assert np.exp(inside[0]) > 0.95
-    with pytest.raises(PropertyError, match="at once have no exact answer"):
-        model.marginals({"a": bc.between(-1, 0), "b": bc.between(-1, 0)})
+    both = model.marginals({"a": bc.between(-1, 0), "b": bc.between(-1, 0)})
+    assert -1 <= both["a", "mean"].iloc[0] <= 0 and -1 <= both["b", "mean"].iloc[0] <= 0
     path = tmp_path / "model.bayescut"
     bc.save(model, path)
     assert_allclose(bc.load(path).score_samples(holes), model.score_samples(holes))

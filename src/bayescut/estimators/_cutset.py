@@ -267,6 +267,11 @@ class CutsetNetwork(SingleCutset):
         Cuts on columns of more than two states ask whether the state is one of a set, for which
         the structure prior charges the logarithm of the number of sets looked at; ``False`` gives
         such cuts one branch for every state. Tables of two states are learned alike either way.
+    gaussian : bool, default=True
+        Let smooth numbers be jointly Gaussian in leaves where the score prefers that to cells
+        (validation of vehicle -54.5 without, -50.1 with; wdbc 18.8 and 21.2; most tables have no
+        such leaf). Evidence that several of them lie in intervals is integrated numerically then,
+        to about 1e-4, and `mpe` finds them one after the other; ``False`` has cells everywhere.
     identifiers : {"independent", "keep"}, default="independent"
         What is done about columns of labels that are different in nearly every row, or have more
         than 32 states and fewer than five rows for each: take them to be independent of all other
@@ -325,6 +330,7 @@ class CutsetNetwork(SingleCutset):
         shrinkage: bool = True,
         products: bool = False,
         groups: bool = True,
+        gaussian: bool = True,
         identifiers: str = "independent",
         n_states: Any = None,
         columns: Any = None,
@@ -340,6 +346,7 @@ class CutsetNetwork(SingleCutset):
         self.shrinkage = shrinkage
         self.products = products
         self.groups = groups
+        self.gaussian = gaussian
         self.identifiers = identifiers
         self.n_states = n_states
         self.columns = columns
@@ -359,4 +366,5 @@ class CutsetNetwork(SingleCutset):
             shrink=bool(self.shrinkage),
             groups=bool(self.groups),
             rankings=RANKINGS,
+            gaussian=bool(self.gaussian),
         )

@@ -104,8 +104,8 @@ class CutsetEnsemble(Compressible):
         model.
     gaussian : bool, default=True
         Whether there are chains whose components have Gaussian leaves, for tables with two numbers
-        or more that vary smoothly. Intervals of several such numbers at once have no exact answer
-        then: such evidence is refused by name.
+        or more that vary smoothly. Evidence that several such numbers lie in intervals is
+        integrated numerically then, to about 1e-4.
     continuous : bool or None, default=None
         Whether some members are continuous mixtures of trees, as `ContinuousMixture` learns them,
         of up to 4,096 points. None: if there is a time budget of 60 seconds or more.
@@ -318,7 +318,9 @@ class CutsetEnsemble(Compressible):
         chains |= shared
         if self.trees:
             chains["trees"] = CutsetLearner(BayesDirichlet(_TREES_ESS))
-        single = CutsetNetwork(ess=self.ess, shrinkage=self.shrinkage)._learner(n_jobs)
+        single = CutsetNetwork(
+            ess=self.ess, shrinkage=self.shrinkage, gaussian=self.gaussian
+        )._learner(n_jobs)
         return EnsembleLearner(
             single=single if self.network else None,
             chains=chains,

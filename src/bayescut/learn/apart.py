@@ -17,7 +17,7 @@ import numpy as np
 from bayescut._typing import FloatArray, IntArray
 from bayescut.data.domains import Domains
 from bayescut.data.table import Table
-from bayescut.learn.leaves import Leaf
+from bayescut.learn.leaves import Leaf, NormalLeaf
 from bayescut.learn.settled import Settled
 from bayescut.scores.base import Score
 
@@ -130,7 +130,9 @@ def _renumber(node: Settled, columns: IntArray) -> None:
     if node.cut is not None:
         node.cut = int(columns[node.cut])
     leaf = node.leaf
-    if leaf is not None:
+    if isinstance(leaf, NormalLeaf):
+        node.leaf = leaf._replace(columns=columns[leaf.columns])
+    elif leaf is not None:
         states = {int(columns[c]): left for c, left in (leaf.states or {}).items()}
         node.leaf = leaf._replace(
             columns=columns[leaf.columns], parents=columns[leaf.parents], states=states or None

@@ -17,7 +17,7 @@ from bayescut.data.table import Table
 from bayescut.learn.components import Apart
 from bayescut.learn.cuts import evaluate_cuts, information_gain, split_counts
 from bayescut.learn.grouped import RANKINGS, GroupedCuts
-from bayescut.learn.leaves import join_leaves
+from bayescut.learn.leaves import Leaf, join_leaves
 from bayescut.learn.rules import Acceptance, Candidates, Improves, Stop, TopGain
 from bayescut.learn.settled import Settled
 from bayescut.learn.treeleaves import LeafTrees, Tree, Trees
@@ -65,6 +65,8 @@ class CutsetLearner(Apart):
         `bayescut.learn.grouped`; otherwise they have one branch for every state.
     ranking : {"forest", "information"}
         What candidates of such cuts are ranked by, see `bayescut.learn.grouped.GroupedCuts`.
+    uncut : frozenset of int
+        Columns that are not cut on; with ``groups`` only.
     """
 
     score: Score
@@ -78,6 +80,7 @@ class CutsetLearner(Apart):
     ties: PairCounts | None = None
     groups: bool = False
     ranking: str = "forest"
+    uncut: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if self.ranking not in RANKINGS:
@@ -236,7 +239,7 @@ class _Growth:
         if self._has_groups:
             self.grouped = GroupedCuts(
                 learner.score, learner.prior, learner.candidates, self.leaves, table, self.n_all,
-                learner.ranking,
+                learner.ranking, learner.uncut,
             )  # fmt: skip
 
     def __enter__(self) -> _Growth:
@@ -559,7 +562,7 @@ def _join_parts(node: Settled) -> None:
         return
     apart = [part for part in node.children if not part.children]
     if len(apart) > 1:
-        leaves = [part.leaf for part in apart if part.leaf is not None]
+        leaves = [part.leaf for part in apart if isinstance(part.leaf, Leaf)]
         joined = Settled(
             n=node.n,
             ess=node.ess,

@@ -8,15 +8,15 @@ import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, PRODUCT
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, NORMAL, PRODUCT
 from bayescut.circuit.build import View
 from bayescut.data.domains import Domains
-from bayescut.learn.leaves import Leaf
+from bayescut.learn.leaves import Leaf, NormalLeaf
 from bayescut.learn.settled import Settled
 
 
 def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
-    """Turn a grown cutset network into a circuit of decisions and products over junction leaves.
+    """Turn a grown cutset network into a circuit of decisions and products over leaves.
 
     Parameters
     ----------
@@ -70,6 +70,22 @@ def freeze_cutset(root: Settled, domains: Domains) -> Circuit:
             var.append(node.cut)
             children.extend(index[id(child)] for child in node.children)
             log_weights.append(node.log_weight)
+        elif isinstance(leaf, NormalLeaf):
+            m = len(leaf.columns)
+            kind.append(NORMAL)
+            var.append(-1)
+            n_families[-1] = m
+            columns.append(leaf.columns)
+            hosts.append(np.full(m, -1))
+            n_parents.append(np.zeros(m, dtype=np.int64))
+            # Its families see all cells of a number as one.
+            one = [np.zeros(sizes[c], dtype=np.int64) for c in leaf.columns.tolist()]
+            family_view.extend(map(views.of, [leaf] * m, leaf.columns.tolist(), one))
+            tables.append(np.zeros(m))
+            params.append(leaf.mean)
+            params.extend(np.append(leaf.coefficients[i, :i], leaf.deviation[i]) for i in range(m))
+            n_params[-1] = m + m * (m + 1) // 2
+            first += m
         elif len(leaf.columns) == 1:
             kind.append(CATEGORICAL)
             var.append(int(leaf.columns[0]))
@@ -139,7 +155,7 @@ class _Views:
         self._shown: list[int] = []
         self._number: dict[tuple[int, bytes], int] = {}
 
-    def of(self, leaf: Leaf, column: int, group: IntArray | None = None) -> int:
+    def of(self, leaf: Leaf | NormalLeaf, column: int, group: IntArray | None = None) -> int:
         """Number of the view through which a leaf sees a column; -1 if it sees it as it is."""
         few = (leaf.states or {}).get(column)
         if few is None and group is None:

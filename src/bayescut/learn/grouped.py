@@ -77,6 +77,8 @@ class GroupedCuts:
         What candidates are ranked by: the worth of their questions where the branches keep the
         node's forest (`bayescut.learn.kept`), of which the first three are judged; or the
         information gain of their columns, as where cuts have one branch for every state.
+    uncut : frozenset of int
+        Columns that are not cut on.
     """
 
     def __init__(
@@ -88,8 +90,10 @@ class GroupedCuts:
         table: Table,
         n_all: float,
         ranking: str = "forest",
+        uncut: frozenset[int] = frozenset(),
     ) -> None:
         self.ranking = ranking
+        self.may_cut = np.array([j not in uncut for j in range(table.n_columns)])
         self.score, self.prior, self.candidates = score, prior, candidates
         self.leaves, self.table = leaves, table
         self.parameter_cost = score.parameter_cost(n_all)
@@ -132,7 +136,7 @@ class GroupedCuts:
             self.ordered[layout.columns], node.ess, self.score.potential, cells, gain, inside,
             first,
         )  # fmt: skip
-        cuttable = np.flatnonzero(gain > -np.inf)
+        cuttable = np.flatnonzero((gain > -np.inf) & self.may_cut[layout.columns])
         if len(cuttable) == 0:
             return None
         if self.ranking == "information":

@@ -1,4 +1,7 @@
-"""Leaves: thin junction trees, first as a structure that fits some rows, then with parameters."""
+"""Leaves: thin junction trees, first as a structure that fits some rows, then with parameters.
+
+Numbers that are jointly Gaussian are leaves of another kind (`bayescut.learn.normal_leaves`).
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,30 @@ class Leaf(NamedTuple):
     tables: FloatArray
     states: Mapping[int, IntArray] | None = None
     groups: Groups | None = None
+
+
+class NormalLeaf(NamedTuple):
+    """Numbers that are jointly Gaussian, each regressed on those before it.
+
+    Attributes
+    ----------
+    columns : int64 array of shape (m,)
+        The numbers.
+    mean, deviation : float64 arrays of shape (m,)
+        Their means, and their deviations given those before.
+    coefficients : float64 array of shape (m, m)
+        Strictly lower triangular.
+    """
+
+    columns: IntArray
+    mean: FloatArray
+    coefficients: FloatArray
+    deviation: FloatArray
+
+    @property
+    def states(self) -> None:
+        """None: such a leaf looks at no states."""
+        return None
 
 
 class LeafFit(NamedTuple):

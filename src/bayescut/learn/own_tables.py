@@ -20,6 +20,7 @@ from bayescut.data.cells import halvings
 from bayescut.data.domains import Domains
 from bayescut.data.table import Table
 from bayescut.learn.gaps import Completions
+from bayescut.learn.normal_leaves import with_numbers
 from bayescut.learn.resolution import coarsen
 
 __all__ = ["OwnTable", "OwnTables"]
@@ -107,8 +108,9 @@ class OwnTables:
         rng = np.random.default_rng([self.seed, 8, number])
         table = self.table
         if self._gaps is not None:
-            codes = self._completed(number, rng)
-            table = replace(table, codes=codes, values=self._numbers(codes, rng))
+            table = replace(table, codes=self._completed(number, rng))
+            if table.values is not None:
+                table = with_numbers(table, np.arange(table.n_columns), rng)
         if self.depth is None:
             return OwnTable(table, table.domains)
         levels = [
@@ -124,17 +126,6 @@ class OwnTables:
             else domain.grid.view(depth, own).astype(np.int64)
             for domain, own in zip(self.table.domains, levels, strict=True)
         )  # fmt: skip
-
-    def _numbers(self, codes: CodeArray, rng: np.random.Generator) -> FloatArray | None:
-        """Draw a number in every cell that was drawn."""
-        if self.table.values is None:
-            return None
-        values = self.table.values.copy()
-        for j, domain in enumerate(self.table.domains):
-            rows = np.flatnonzero(~self.table.observed[:, j])
-            if domain.grid is not None and len(rows):
-                values[rows, j] = domain.grid.draw(codes[rows, j], rng.random(len(rows)))
-        return values
 
     def _completed(self, number: int, rng: np.random.Generator) -> CodeArray:
         """Draw the missing cells; a coarse cell that was drawn is divided by the density."""

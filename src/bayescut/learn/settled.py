@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.learn.leaves import Leaf
+from bayescut.learn.leaves import Leaf, NormalLeaf
 
 
 @dataclass(eq=False, kw_only=True)
@@ -32,7 +32,7 @@ class Settled:
         (at nodes cut by a rule that does not judge).
     states : dict of int to int64 array
         The states that are left of columns of which cuts above have ruled out some, ascending.
-    leaf : Leaf or None
+    leaf : Leaf, NormalLeaf or None
         The leaf with its parameters; None for a node that is cut, or a product of parts.
     cut : int or None
         The column the node is cut on; None for a leaf and for a product.
@@ -53,7 +53,7 @@ class Settled:
     columns: IntArray
     score: float = np.nan
     states: dict[int, IntArray] = field(default_factory=dict)
-    leaf: Leaf | None = None
+    leaf: Leaf | NormalLeaf | None = None
     cut: int | None = None
     branches: tuple[tuple[int, ...], ...] | None = None
     log_weight: FloatArray | None = None

@@ -1,4 +1,4 @@
-"""Arithmetic of normal leaves, and the way up: the values of rows.
+"""Arithmetic of normal leaves.
 
 What is known of a row's numbers is taken in one by one: the factor of the known numbers' covariance
 grows by a line, and what is left of any other number is a shift of its mean and a deviation.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayescut._kernels import borrowed, inner, kernel, merged
+from bayescut._kernels import inner, merged
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
@@ -24,9 +24,7 @@ from bayescut.circuit._plan import (
     Inputs,
     Leaves,
 )
-from bayescut.circuit._route import list_rows
 from bayescut.circuit.evidence import Block
-from bayescut.circuit.inputs._scratch import Marks
 from bayescut.circuit.inputs.gaussian import HALF_LOG_TAU
 
 # What is known of a number.
@@ -34,7 +32,7 @@ KNOWN, SOME_CELLS, UNKNOWN = 0, 1, 2
 # Least variance that is left of a number given others, as a part of its own: rounding.
 _LEAST = 1e-14
 # Less probability than this counts as this: an interval a hundred deviations away is not an error.
-_LEAST_MASS = 1e-300
+LEAST_MASS = 1e-300
 # Panels of the quadrature over a number that is known to lie in an interval: each of four points,
 # at most half a deviation wide, out to eight deviations.
 PANEL, _REACH = 0.5, 8.0
@@ -188,20 +186,6 @@ def condition(leaf: Leaf, n: int, i: int) -> tuple[float, float]:
 
 
 @inner
-def _complete_value(param: FloatArray, at: int, m: int, x: FloatArray) -> float:
-    """Log-density of deviations from the mean, all known."""
-    total = 0.0
-    for i in range(m):
-        row = at + m + i * (i + 1) // 2
-        rest = x[i]
-        for j in range(i):
-            rest -= param[row + j] * x[j]
-        rest /= param[row + i]
-        total -= 0.5 * rest * rest + math.log(param[row + i]) + HALF_LOG_TAU
-    return total
-
-
-@inner
 def know(leaf: Leaf, n: int, i: int, deviation: float, rest: float) -> int:
     """Take in variable i as known, after `condition`; returns how many are known then."""
     leaf.order[n], leaf.factor[n, n], leaf.z[n] = i, deviation, rest
@@ -245,7 +229,7 @@ def maximised(plan: Inputs, block: Block, r: int, leaf: Leaf, write: bool) -> fl
         shift, deviation = condition(leaf, n, i)
         mean = plan.param[leaf.at + i] + shift
         cell, most = best_cell(block, r, v, offset, k, mean, deviation)
-        value += math.log(max(most, _LEAST_MASS))
+        value += math.log(max(most, LEAST_MASS))
         low = block.ends[offset + cell]
         high = block.ends[offset + cell + 1] if cell + 1 < k else np.inf
         x = min(max(mean, low), high)
@@ -322,94 +306,3 @@ def panel(rest: float, along: float) -> float:
     """Width of panels that is narrow enough for a number that goes along with this one."""
     width = min(PANEL, PANEL * rest / max(abs(along), 1e-300))
     return max(width, 2.0 * _REACH * 4.0 / MOST_POINTS)
-
-
-@inner
-def _second(
-    plan: Inputs,
-    block: Block,
-    r: int,
-    leaf: Leaf,
-    n: int,
-    some: int,
-    place: FloatArray,
-    share: FloatArray,
-) -> float:
-    """Log-probability of what is known of another number than ``some``, given that of this one.
-
-    An integral in one dimension, of a product of normal distribution functions: by quadrature.
-    """
-    variables, at = leaf.variables, leaf.at
-    other = 0
-    while other == some or status(block, r, variables[other]) != SOME_CELLS:
-        other += 1
-    shift, deviation = condition(leaf, n, some)
-    mean = plan.param[at + some] + shift
-    line = leaf.factor[n, :n].copy()
-    shift, spread = condition(leaf, n, other)
-    slope = along(leaf, other, some, n, line, deviation)
-    centre = plan.param[at + other] + shift
-    rest = left_over(leaf, other, spread, slope)
-    v = variables[some]
-    k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
-    width = panel(rest, slope)
-    total = 0.0
-    for j in range(points(block, r, v, offset, k, mean, deviation, width, place, share)):
-        here = centre + slope * place[j]
-        total += share[j] * chance_of_all(plan, block, r, variables[other], here, rest)
-    return math.log(max(total, _LEAST_MASS))
-
-
-@kernel
-def normal_values(
-    plan: Inputs,
-    leaves: Leaves,
-    ws: Marks,
-    block: Block,
-    need: IntArray,
-    start: IntArray,
-    value: FloatArray,
-    nodes: IntArray,
-    maximise: bool,
-) -> tuple[int, int]:
-    """Write the values; returns the first (node, row) in which cells of more than two numbers are
-    known, (-1, -1) if there is none."""
-    plan, leaves, ws, block = borrowed(plan), borrowed(leaves), borrowed(ws), borrowed(block)
-    which = ws.which
-    n_variables = len(plan.variable)
-    for node in nodes:
-        leaf = open_leaf(plan, leaves, node)
-        variables, at, m = leaf.variables, leaf.at, len(leaf.variables)
-        x = np.empty(m)
-        place, share = np.empty(0), np.empty(0)
-        ready = False
-        for row in range(list_rows(need[node], which)):
-            r = which[row]
-            whole, inside = True, 0.0
-            for i in range(m):
-                whole = whole and status(block, r, variables[i]) == KNOWN
-                x[i] = block.values[r, variables[i]] - plan.param[at + i]
-                inside += block.values[r, n_variables + variables[i]]
-            if whole:
-                value[start[node] + row] = _complete_value(plan.param, at, m, x) - inside
-                continue
-            if not ready:
-                covariance(plan.param, leaf)
-                ready = True
-            if maximise:
-                value[start[node] + row] = maximised(plan, block, r, leaf, False)
-                continue
-            n, found, some, n_some = know_all(plan, block, r, leaf)
-            if n_some > 2:
-                return node, r
-            if n_some > 0:
-                shift, deviation = condition(leaf, n, some)
-                mean = plan.param[at + some] + shift
-                part = chance_of_all(plan, block, r, variables[some], mean, deviation)
-                found += math.log(max(part, _LEAST_MASS))
-            if n_some > 1:
-                if len(place) == 0:
-                    place, share = np.empty(MOST_POINTS), np.empty(MOST_POINTS)
-                found += _second(plan, block, r, leaf, n, some, place, share)
-            value[start[node] + row] = found
-    return -1, -1

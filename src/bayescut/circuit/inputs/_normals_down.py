@@ -35,24 +35,16 @@ from bayescut.circuit.inputs._normals import (
     points,
     status,
 )
+from bayescut.circuit.inputs._normals_several import (
+    N_POINTS,
+    in_intervals,
+    lattice,
+    place_within,
+)
 from bayescut.circuit.inputs._scratch import Marks, Sinks, add_moments, draw
 
-
-@inner
-def _within(low: float, high: float, share: float) -> float:
-    """Where [low, high] has this share of its probability below, under the standard normal."""
-    whole = mass(low, high)
-    a, b = max(low, -40.0), min(high, 40.0)
-    if not (a < b and whole > 0.0):
-        # Beyond what numbers can hold: the end that is nearer to the middle.
-        return high if high < 0.0 else low
-    for _ in range(64):
-        middle = 0.5 * (a + b)
-        if mass(low, middle) < share * whole:
-            a = middle
-        else:
-            b = middle
-    return 0.5 * (a + b)
+# Draws of numbers in several intervals that may be rejected.
+_MOST_TRIES = 256
 
 
 @inner
@@ -102,9 +94,8 @@ def normal_posteriors(
     nodes: IntArray,
     flow: FloatArray,
     sinks: Sinks,
-) -> tuple[int, int]:
-    """Add what rows expect; returns the first (node, row) in which cells of more than one number
-    are known, (-1, -1) if there is none."""
+) -> None:
+    """Add what rows expect."""
     plan, leaves, ws = borrowed(plan), borrowed(leaves), borrowed(ws)
     block, sinks = borrowed(block), borrowed(sinks)
     which = ws.which
@@ -122,7 +113,8 @@ def normal_posteriors(
                 continue
             n, _, some, n_some = know_all(plan, block, r, leaf)
             if n_some > 1:
-                return node, r
+                _add_several(plan, block, r, leaf, n, weight, sinks)
+                some = -1
             u_dev, n_points = 1.0, 0
             if some >= 0:
                 shift, u_dev = condition(leaf, n, some)
@@ -155,6 +147,8 @@ def normal_posteriors(
                 v = variables[i]
                 if status(block, r, v) != UNKNOWN or not (want_posterior or want_moments):
                     continue
+                if n_some > 1:
+                    continue  # added already
                 k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
                 shift, deviation = condition(leaf, n, i)
                 mean = plan.param[at + i] + shift
@@ -176,7 +170,55 @@ def normal_posteriors(
                 for i in range(m):
                     sinks.tables[leaves.node[node, CELLS] + i] += weight
                 _add_sums(plan, block, r, leaf, n, weight, centre, left, sinks.params)
-    return -1, -1
+
+
+@inner
+def _add_several(
+    plan: Inputs, block: Block, r: int, leaf: Leaf, n: int, weight: float, sinks: Sinks
+) -> None:
+    """Add the posteriors of all numbers that are not known, several of them in intervals.
+
+    That of a number in an interval is added where it is the last to be taken in: given all others
+    its cells are known in closed form.
+    """
+    want_posterior, want_moments = len(sinks.posterior) > 0, sinks.moments.shape[1] > 0
+    if not (want_posterior or want_moments):
+        return
+    some = in_intervals(plan, block, r, leaf, n)
+    k = len(some)
+    z, share = np.empty((N_POINTS, k)), np.empty(N_POINTS)
+    for turn in range(k):
+        first = some[0]
+        for t in range(k - 1):
+            some[t] = some[t + 1]
+        some[k - 1] = first
+        v = leaf.variables[first]
+        lattice(plan, block, r, leaf, n, some, 0.0, z, share)
+        for p in range(N_POINTS):
+            part = weight * share[p]
+            if part == 0.0:
+                continue
+            for t in range(k - 1):
+                leaf.z[n + t] = z[p, t]
+            shift, deviation = condition(leaf, n + k - 1, first)
+            mean = plan.param[leaf.at + first] + shift
+            if want_moments:
+                x = mean + deviation * z[p, k - 1]
+                add_moments(sinks.moments[r, v], part, x, 0.0)
+            if want_posterior and block.states[r, v] >= RESTRICTED:
+                _add_cells(plan, block, r, v, mean, deviation, part, sinks.posterior)
+            if turn < k - 1:
+                continue
+            know(leaf, n + k - 1, first, deviation, z[p, k - 1])
+            for i in range(len(leaf.variables)):
+                u = leaf.variables[i]
+                if status(block, r, u) == UNKNOWN:
+                    shift, deviation = condition(leaf, n + k, i)
+                    mean = plan.param[leaf.at + i] + shift
+                    if want_moments:
+                        add_moments(sinks.moments[r, u], part, mean, deviation * deviation)
+                    if want_posterior:
+                        _add_cells(plan, block, r, u, mean, deviation, part, sinks.posterior)
 
 
 @inner
@@ -215,24 +257,50 @@ def _add_sums(
 
 
 @inner
-def _draw_within(
-    plan: Inputs, block: Block, r: int, v: int, mean: float, deviation: float, random: IntArray
-) -> tuple[int, float]:
-    """Draw a number of which some cells are possible: its cell, and itself in deviations."""
-    k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
-    cell = -1
-    rest = draw(random, r) * chance_of_all(plan, block, r, v, mean, deviation)
-    for s in range(k):
-        here = chance(block, r, v, offset, k, s, mean, deviation)
-        if here > 0.0:
-            cell = s
-            rest -= here
-            if rest < 0.0:
-                break
-    if cell < 0:
-        cell, _ = best_cell(block, r, v, offset, k, mean, deviation)
-    low, high = ends(block, offset, k, cell, mean, deviation)
-    return cell, _within(low, high, draw(random, r))
+def _draw_several(plan: Inputs, block: Block, r: int, leaf: Leaf, n: int, random: IntArray) -> int:
+    """Draw the numbers of which some cells are possible; returns how many are known then.
+
+    Each is drawn given those before, and all of them are rejected unless the intervals of the later
+    ones were probable. If that happens too often one of those rejected is taken, by its chance.
+    """
+    some = in_intervals(plan, block, r, leaf, n)
+    k = len(some)
+    z, share = np.empty((_MOST_TRIES, k)), np.empty(_MOST_TRIES)
+    total, chosen = 0.0, -1
+    for p in range(_MOST_TRIES):
+        share[p] = 1.0
+        for t in range(k):
+            i = some[t]
+            v = leaf.variables[i]
+            shift, deviation = condition(leaf, n + t, i)
+            mean = plan.param[leaf.at + i] + shift
+            if t > 0:
+                share[p] *= chance_of_all(plan, block, r, v, mean, deviation)
+            _, z[p, t] = place_within(plan, block, r, v, mean, deviation, draw(random, r))
+            know(leaf, n + t, i, deviation, z[p, t])
+        total += share[p]
+        if draw(random, r) < share[p]:
+            chosen = p
+            break
+    if chosen < 0:
+        rest = draw(random, r) * total
+        for p in range(_MOST_TRIES):
+            rest -= share[p]
+            if share[p] > 0.0 or chosen < 0:
+                chosen = p
+                if rest < 0.0:
+                    break
+    for t in range(k):
+        i = some[t]
+        v = leaf.variables[i]
+        shift, deviation = condition(leaf, n + t, i)
+        know(leaf, n + t, i, deviation, z[chosen, t])
+        x = plan.param[leaf.at + i] + shift + deviation * z[chosen, t]
+        offset = plan.variable[v, VAR_OFFSET]
+        block.values[r, v] = x
+        if block.states[r, v] >= RESTRICTED:  # otherwise it is known
+            block.states[r, v] = _cell_of(block, offset, plan.variable[v, VAR_STATES], x)
+    return n + k
 
 
 @kernel
@@ -244,9 +312,8 @@ def normal_fill(
     nodes: IntArray,
     taken: IntArray,
     maximise: bool,
-) -> tuple[int, int]:
-    """Fill rows in; returns the first (node, row) in which cells of more than one number are known,
-    (-1, -1) if there is none."""
+) -> None:
+    """Fill rows in."""
     plan, leaves, ws, block = borrowed(plan), borrowed(leaves), borrowed(ws), borrowed(block)
     which = ws.which
     for node in nodes:
@@ -262,7 +329,8 @@ def normal_fill(
                 continue
             n, _, some, n_some = know_all(plan, block, r, leaf)
             if n_some > 1:
-                return node, r
+                n = _draw_several(plan, block, r, leaf, n, ws.random)
+                some = -1
             for turn in range(-1, len(leaf.variables)):
                 # First the number of which something is known, then the others in their order.
                 i = some if turn < 0 else turn
@@ -281,8 +349,9 @@ def normal_fill(
                     k, offset = plan.variable[v, VAR_STATES], plan.variable[v, VAR_OFFSET]
                     cell = _cell_of(block, offset, k, mean + deviation * rest)
                 else:
-                    cell, rest = _draw_within(plan, block, r, v, mean, deviation, ws.random)
+                    cell, rest = place_within(
+                        plan, block, r, v, mean, deviation, draw(ws.random, r)
+                    )
                 n = know(leaf, n, i, deviation, rest)
                 block.values[r, v] = mean + deviation * rest
                 block.states[r, v] = cell
-    return -1, -1
