@@ -18,7 +18,6 @@ from bayescut.learn.mixture import StructuralEM, evidence_of
 from bayescut.learn.normal_leaves import (
     LEAST_STEPS,
     NormalLearner,
-    determined_columns,
     smooth_columns,
 )
 from bayescut.learn.percell import CellPredictor
@@ -96,15 +95,6 @@ def test_numbers_are_known_no_better_than_recorded() -> None:
     assert density.max() <= bound
     deviation = circuit.param[3:][[0, 2, 5]]
     assert deviation.min() == pytest.approx(LEAST_STEPS * steps[2])
-
-
-def test_columns_that_follow_from_others_are_found() -> None:
-    X = frame(300)[["a", "b", "c"]]
-    X["twice"] = (2 * X["a"] + 1).round(3)
-    X["sum"] = (X["b"] - 3 * X["c"]).round(3)
-    assert determined_columns(table(X)) == {3: [0], 4: [1, 2]}
-    assert determined_columns(table(X.mask(X < -1e9)[["a", "b"]])) == {}
-    assert determined_columns(table(frame(300)[["group"]])) == {}
 
 
 def test_sampled_mixtures_find_the_groups() -> None:

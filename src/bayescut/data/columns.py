@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayescut._typing import FloatArray
 from bayescut.data.cells import learn_grid
 from bayescut.data.dates import find_date_form
+from bayescut.data.determined import determined_columns
 from bayescut.data.domains import MAX_STATES, Domain, Domains
 from bayescut.data.frames import dense, dtype_kind, is_category, learn_column, plain_numbers
 from bayescut.data.lattice import distinct_values
@@ -57,6 +58,8 @@ _ENOUGH = 50
 # about that atom.
 _ATOM = 0.1
 _MOSTLY_GAPS = 0.5
+# Rows, evenly spread, in which numbers are looked for that follow from others.
+_SOME_ROWS = 4096
 
 
 def _unnamed(row: int, column: int) -> str:
@@ -315,21 +318,48 @@ def describe_table(
     def where(row: int, column: int) -> str:
         return f"row {row}, column {column if names is None else repr(names[column])}"
 
+    jobs: list[_Column] = []
     found: list[tuple[ColumnReport, Exception | None]] = []
     if is_frame(table):
         for j in range(n_columns):
             name = None if names is None else names[j]
             series = dense(table.iloc[:, j])
             job = _Column(name, j, str(series.dtype), weights, max_cells, where)
+            jobs.append(job)
             found.append(job.report(job.from_frame, series, wanted[j], int(floor[j])))
     else:
         array = as_numbers(table, where)
         kinds = _array_kinds(array, wanted)
         for j in range(n_columns):
             job = _Column(None, j, str(table.dtype), weights, max_cells, where)
+            jobs.append(job)
             found.append(job.report(job.from_array, array[:, j], kinds[j], int(floor[j])))
     errors = tuple(error for _, error in found if error is not None)
-    return TableReport(n_rows, tuple(report for report, _ in found), errors)
+    reports = [report for report, _ in found]
+    _tell_what_follows(reports, jobs, weights)
+    return TableReport(n_rows, tuple(reports), errors)
+
+
+def _tell_what_follows(
+    reports: list[ColumnReport], jobs: list[_Column], weights: FloatArray | None
+) -> None:
+    """Add a warning to the reports of numbers that are functions of others."""
+    some_values = {j: job.some_values for j, job in enumerate(jobs) if job.some_values is not None}
+    numbers = list(some_values)
+    if len(numbers) < 2:
+        return
+    values = np.column_stack(list(some_values.values()))
+    steps = np.array([reports[j].step or 0.0 for j in numbers])
+    some = None if weights is None else weights[:: _stride(len(weights))]
+    for i, sources in determined_columns(values, steps, some).items():
+        report = reports[numbers[i]]
+        names = ", ".join(str(reports[numbers[k]].name) for k in sources)
+        told = f"follows from {names}, but for rounding: its density is that of how it was recorded"
+        reports[numbers[i]] = replace(report, warnings=(*report.warnings, told))
+
+
+def _stride(n_rows: int) -> int:
+    return max(1, n_rows // _SOME_ROWS)
 
 
 def _overruled(
@@ -401,6 +431,7 @@ class _Column:
         self.n_missing = 0
         self.n_distinct = 0
         self.warnings: list[str] = []
+        self.some_values: FloatArray | None = None
 
     def report(
         self, learn: Callable[..., Domain], *arguments: Any
@@ -521,6 +552,7 @@ class _Column:
             title = self.position if self.name is None else repr(self.name)
             raise DataError(f"Column {title}: {error}") from error
         domain = Domain(self.name, grid.n_cells, dtype=dtype, grid=grid, unit=unit)
+        self.some_values = values[:: _stride(len(values))].copy()
         heaviest = int(np.argmax(rows))
         share = rows[heaviest] / rows.sum()
         n_seen = int(seen.sum())

@@ -33,7 +33,7 @@ from bayescut.learn.spn.compose import Piece, compose
 from bayescut.scores.prior import StructureCosts
 from bayescut.scores.wishart import NormalWishart
 
-__all__ = ["NormalLearner", "NormalLeaves", "determined_columns", "smooth_columns"]
+__all__ = ["NormalLearner", "NormalLeaves", "smooth_columns"]
 
 #: Least deviation of a number given others, in steps.
 LEAST_STEPS = 0.6
@@ -45,8 +45,6 @@ FREEDOM, KAPPA = 2.0, 0.05
 # different values than these.
 _MOST_EQUAL = 0.2
 _LEAST_VALUES = 12
-# Most columns that another one is said to follow from.
-_MOST_SOURCES = 4
 # Rows that are clustered to find out how numbers vary within clusters, and rows of a cluster.
 _MOST_ROWS, _CLUSTER = 20_000, 100
 # How often numbers that were missing are drawn anew for a leaf.
@@ -65,52 +63,6 @@ def smooth_columns(table: Table) -> IntArray:
         if len(counts) >= _LEAST_VALUES and counts.max() <= _MOST_EQUAL * counts.sum():
             found.append(j)
     return np.array(found, dtype=np.int64)
-
-
-def determined_columns(table: Table) -> dict[int, list[int]]:
-    """Find numbers that are linear functions of a few numbers before them, but for rounding.
-
-    Their density given the others has no bound but the recording step: such a column says more
-    about how it was written down than about the model.
-
-    Parameters
-    ----------
-    table : Table
-        Rows with numbers; those with gaps are left out.
-
-    Returns
-    -------
-    dict from column to list of columns
-        What each such column follows from.
-    """
-    numbers = [j for j, domain in enumerate(table.domains) if domain.grid is not None]
-    if table.values is None or len(numbers) < 2:
-        return {}
-    x = table.values[:, numbers]
-    rows = np.flatnonzero(~np.isnan(x).any(axis=1) & (table.all_weights > 0))
-    found: dict[int, list[int]] = {}
-    if len(rows) < 2 * len(numbers):
-        return found
-    weights = table.all_weights[rows]
-    x = x[rows] - np.average(x[rows], axis=0, weights=weights)
-    products = (x * weights[:, None]).T @ x / weights.sum()
-    steps = _steps(table, np.array(numbers))
-    for i in range(1, len(numbers)):
-        left = products.copy()
-        chosen: list[int] = []
-        while len(chosen) < _MOST_SOURCES:
-            spread = np.diag(left)[:i]
-            usable = spread > 1e-9 * np.diag(products)[:i]
-            gain = np.where(usable, left[i, :i] ** 2 / np.where(usable, spread, 1.0), 0.0)
-            best = int(np.argmax(gain))
-            if not gain[best] > 0:
-                break
-            left -= np.outer(left[:, best], left[best]) / left[best, best]
-            chosen.append(best)
-            if left[i, i] <= (LEAST_STEPS * steps[i]) ** 2:
-                found[numbers[i]] = [numbers[k] for k in sorted(chosen)]
-                break
-    return found
 
 
 @dataclass(frozen=True, eq=False)
