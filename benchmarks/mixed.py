@@ -41,8 +41,6 @@ from sklearn.mixture import GaussianMixture
 from _results import RESULTS, latest, load, markdown, open_csv, publish
 from bayescut import CutsetEnsemble, CutsetNetwork
 from bayescut.data import describe_table, encode_table
-from bayescut.data.table import Table
-from bayescut.learn.normal_leaves import determined_columns
 
 SETS = ("abalone", "wine", "german", "student", "breast", "dermatology", "chess")
 FIELDS = [
@@ -241,10 +239,9 @@ def run_numbers(names: list[str], ensemble: dict[str, Any], n_jobs: int, folder:
                 store.append({key: str(value) for key, value in row.items()})
             print(f"{name}, {title}: {row['test_ll']} (valid {row['valid_ll']})", flush=True)
         print(f"  steps: {printed}")
-        codes, values = encode_table(train, domains, allow_missing=False)
-        for column, sources in determined_columns(Table(codes, domains, None, values)).items():
-            names = ", ".join(str(domains[j].name) for j in sources)
-            print(f"  {domains[column].name} follows from {names}")
+        for column in describe_table(train).columns:
+            for warning in column.warnings:
+                print(f"  {column.name}: {warning}")
 
 
 def numbers_table() -> str:

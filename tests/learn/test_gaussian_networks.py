@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 import bayescut as bc
 from bayescut.circuit._kinds import NORMAL
@@ -213,3 +215,53 @@ def test_files_threads_and_columns_set_apart(tmp_path) -> None:
     assert again.gaussian is True
     assert_array_equal(again.score_samples(X), model.score_samples(X))
     assert again.circuit_.properties.deterministic
+
+
+def ellipses(n=900, seed=0):
+    """Three ellipses that a label tells nearly apart."""
+    rng = np.random.default_rng(seed)
+    which = rng.integers(0, 3, n)
+    a = np.array([-6.0, 0.0, 5.0])[which] + rng.normal(0, 1, n)
+    b = np.array([0.9, -0.8, 0.2])[which] * a + rng.normal(0, 0.2, n)
+    label = np.where(rng.random(n) < 0.9, which, rng.integers(0, 3, n))
+    return pd.DataFrame({"a": a.round(2), "label": label.astype(str), "b": b.round(2)})
+
+
+def test_mixtures_take_gaussians_where_held_out_rows_say_so(tmp_path) -> None:
+    X, fresh = ellipses(), ellipses(seed=1)
+    model = bc.CutsetMixture(3, random_state=0).fit(X)
+    cells = bc.CutsetMixture(3, gaussian=False, random_state=0).fit(X)
+    assert model.circuit_.has_normals and not cells.circuit_.has_normals
+    assert model.score(fresh) > cells.score(fresh) + 0.2
+    shares = model.predict_proba(fresh)
+    assert_allclose(shares.sum(axis=1), 1.0)
+    # Responsibilities are those of the numbers, not of their cells.
+    circuit = model.circuit_
+    children = circuit.child[circuit.child_ptr[circuit.root] :]
+    logs = circuit.node_log_likelihood(model._table(fresh[:5]).evidence, children)
+    logs += np.log(model.weights_)
+    expected = np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None])
+    assert_allclose(shares[:5], expected, atol=1e-9)
+    holes = X.copy()
+    holes.loc[::5, "a"] = None
+    either, cells = (
+        bc.CutsetMixture(3, gaussian=gaussian, random_state=0).fit(holes)
+        for gaussian in (True, False)
+    )
+    assert either.score(fresh) > cells.score(fresh) - 0.15
+    both = bc.CutsetMixture([2, 3], random_state=0).fit(X, X_valid=fresh)
+    assert both.circuit_.has_normals and set(both.validation_scores_) == {2, 3}
+    path = tmp_path / "m.bcut"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        first = bc.CutsetMixture(3, max_iter=2, checkpoint=path, random_state=0).fit(X)
+        second = bc.CutsetMixture(3, max_iter=4, checkpoint=path, random_state=0).fit(X)
+    assert second.circuit_.has_normals and second.lower_bound_ >= first.lower_bound_
+
+
+def test_mixtures_of_cells_where_nothing_is_smooth_or_rows_are_few() -> None:
+    rng = np.random.default_rng(0)
+    coarse = pd.DataFrame({"x": rng.integers(0, 5, 300) * 1.5, "y": rng.integers(0, 4, 300) * 2.5})
+    assert not bc.CutsetMixture(2, random_state=0).fit(coarse).circuit_.has_normals
+    assert not bc.CutsetMixture(2, random_state=0).fit(ellipses(40)).circuit_.has_normals
+    assert not bc.EMCNetBD(2, random_state=0).fit(ellipses(300)).circuit_.has_normals
