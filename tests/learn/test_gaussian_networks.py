@@ -18,7 +18,13 @@ from bayescut.data import encode_table, learn_domains
 from bayescut.data.table import Table
 from bayescut.learn.leaves import NormalLeaf
 from bayescut.learn.network import NetworkLearner
-from bayescut.learn.normal_leaves import LEAST_STEPS, NormalLeaves, redraw, with_numbers
+from bayescut.learn.normal_leaves import (
+    LEAST_STEPS,
+    Moments,
+    NormalLeaves,
+    redraw,
+    with_numbers,
+)
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
@@ -76,6 +82,17 @@ def test_a_leaf_of_one_number_of_several_has_its_part_of_the_prior() -> None:
     assert score == pytest.approx(same)
     assert_allclose(leaf.deviation, other.deviation)
     assert_array_equal(leaf.columns, [1, 3])
+
+
+def test_moments_of_parts() -> None:
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(5, 2, (500, 3)), rng.random(500)
+    whole = Moments.of(x, weights)
+    parts = [Moments.of(x[i : i + 70], weights[i : i + 70]) for i in range(0, 500, 70)]
+    for one, other in zip(whole, Moments.joined(parts), strict=True):
+        assert_allclose(one, other)
+    assert_allclose(whole.mean, np.average(x, axis=0, weights=weights))
+    assert_allclose(whole.scatter, whole.n * np.cov(x.T, aweights=weights, bias=True))
 
 
 def test_weights_are_repeated_rows() -> None:

@@ -24,6 +24,8 @@ __all__ = ["Edge", "Item", "cells_text", "describe", "outline", "states_text", "
 
 # Branches of one node that are shown; of more, the largest.
 MOST_BRANCHES = 8
+# A product of so many leaves that stays closed says what they are.
+MOST_PARTS = 3
 # Labels of a branch that are named.
 MOST_LABELS = 4
 # Letters of a branch and of a title in an outline: a line of a screen, with some levels before it.
@@ -180,7 +182,7 @@ def describe(circuit: Circuit, node: int) -> tuple[str, str, list[Edge]]:
         return f"product of {len(children)}", "product", [Edge("", None, c) for c in children]
     if kind == NORMAL:
         first, last = int(circuit.fam_ptr[node]), int(circuit.fam_ptr[node + 1])
-        return f"jointly Gaussian numbers: {last - first} variables", "leaf", []
+        return f"Gaussian of {last - first} numbers", "leaf", []
     if kind == JUNCTION:
         return _leaf_title(circuit, node), "leaf", []
     return _input_title(circuit, node, kind), "leaf", []
@@ -297,7 +299,7 @@ def summarise(
             if n_cuts:
                 item.title += f" (and {n_cuts:,} more cut{'s' * (n_cuts != 1)})"
             elif edges:
-                item.title += " ..."
+                item.title = _closed(circuit, item, edges)
             continue
         rows += size - 1
         for edge in shown:
@@ -314,6 +316,14 @@ def summarise(
             weight = sum(edge.weight or 0.0 for edge in rest) if known else None
             item.children.append(Item(f"{len(rest):,} more", "more", 0.0, "", weight))
     return root
+
+
+def _closed(circuit: Circuit, item: Item, edges: list[Edge]) -> str:
+    """Return the title of a node whose branches are not shown: of a few leaves, what they are."""
+    parts = [describe(circuit, edge.child) for edge in edges]
+    if item.kind == "product" and len(parts) <= MOST_PARTS and all(p[1] == "leaf" for p in parts):
+        return ", beside ".join(title for title, _, _ in parts)
+    return f"{item.title} ..."
 
 
 def _variables(circuit: Circuit, node: int) -> int:

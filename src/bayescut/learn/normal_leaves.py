@@ -1,4 +1,4 @@
-r"""Learner of Gaussian leaves: components whose numbers are jointly Gaussian.
+r"""Gaussian leaves: numbers of a node of a network, or of a component, that are jointly Gaussian.
 
 Cells are at their best with few columns, atoms and sharp edges. Numbers that vary smoothly and
 nearly determine each other want the other kind of leaf: each regressed on some of those before it,
@@ -13,7 +13,7 @@ keeps the density below 0.67 over the step, and the sum over recorded values wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,7 +24,6 @@ from sklearn.cluster import KMeans
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit, build
 from bayescut.data.domains import Domains
-from bayescut.data.grid import Grid
 from bayescut.data.table import Table
 from bayescut.learn.components import Apart
 from bayescut.learn.freeze import freeze_cutset
@@ -45,6 +44,10 @@ FREEDOM, KAPPA = 2.0, 0.05
 # different values than these.
 _MOST_EQUAL = 0.2
 _LEAST_VALUES = 12
+# Rows, evenly spread, that say whether a column is smooth.
+_ENOUGH_ROWS = 2**16
+# Rows whose products are summed at once.
+_BLOCK = 2**14
 # Rows that are clustered to find out how numbers vary within clusters, and rows of a cluster.
 _MOST_ROWS, _CLUSTER = 20_000, 100
 # How often numbers that were missing are drawn anew for a leaf.
@@ -54,12 +57,16 @@ _REDRAWN = 3
 def smooth_columns(table: Table) -> IntArray:
     """Return the columns of numbers without heavy atoms, to which Gaussian leaves may apply."""
     found = []
+    if table.values is None:
+        return np.empty(0, dtype=np.int64)
+    step = max(1, table.n_rows // _ENOUGH_ROWS)
+    values, weights = table.values[::step], table.all_weights[::step]
     for j, domain in enumerate(table.domains):
-        if domain.grid is None or table.values is None:
+        if domain.grid is None:
             continue
-        rows = np.flatnonzero(~np.isnan(table.values[:, j]) & (table.all_weights > 0))
-        _, place = np.unique(table.values[rows, j], return_inverse=True)
-        counts = np.bincount(place.ravel(), table.all_weights[rows])
+        rows = np.flatnonzero(~np.isnan(values[:, j]) & (weights > 0))
+        _, place = np.unique(values[rows, j], return_inverse=True)
+        counts = np.bincount(place.ravel(), weights[rows])
         if len(counts) >= _LEAST_VALUES and counts.max() <= _MOST_EQUAL * counts.sum():
             found.append(j)
     return np.array(found, dtype=np.int64)
@@ -75,9 +82,10 @@ class NormalLeaves:
         The numbers that may be Gaussian, see `smooth_columns`, ascending.
     before : NormalWishart
         Their prior.
-    numbers : float64 array of shape (n, m)
-        What they are; a cell that was missing has a draw from the state that it was given.
-    drawn : bool array of shape (n, m), or None
+    numbers : float64 array of shape (n, m_all)
+        The numbers of all columns; a cell that was missing has a draw from the state that it was
+        given.
+    drawn : bool array of shape (n, m_all), or None
         Which of them are such draws; None: none are.
     steps : float64 array of shape (m,)
     prior : StructureCosts
@@ -98,7 +106,9 @@ class NormalLeaves:
         if len(columns) < 2:
             return None
         assert table.values is not None
-        drawn = np.isnan(table.values[:, columns])
+        drawn: NDArray[np.bool_] | None = None
+        if any(np.isnan(table.values[:, j]).any() for j in columns.tolist()):
+            drawn = np.isnan(table.values)
         table = with_numbers(table, columns, np.random.default_rng(0))
         assert table.values is not None
         return cls(
@@ -107,8 +117,8 @@ class NormalLeaves:
             # rows and within clusters: vehicle -50.07 and -49.72, wine -3.14 and -3.10, abalone
             # 9.99 and 9.96, wdbc 21.16 and 21.13.
             expected(table, columns, clustered=False),
-            np.ascontiguousarray(table.values[:, columns]),
-            drawn if drawn.any() else None,
+            table.values,
+            drawn,
             _steps(table, columns),
             prior,
         )
@@ -125,27 +135,44 @@ class NormalLeaves:
             of the states of these columns.
         """
         at = np.searchsorted(self.columns, columns)
-        weights = None if table.weights is None else table.weights[rows]
         before, steps = self.before.marginal(at), self.steps[at]
         cost = self.prior.parent_cost(n_choices)
-        x = self.numbers[np.ix_(rows, at)]
-        leaf = normal_leaf(before, Moments.of(x, weights), columns, steps, cost)
-        drawn = None if self.drawn is None else self.drawn[np.ix_(rows, at)]
+        numbers, here = self.numbers, rows
+        drawn = None if self.drawn is None else self.drawn[np.ix_(rows, columns)]
         if drawn is not None and drawn.any():
             # Anywhere in cells that were drawn, numbers hide how they depend on each other.
+            numbers, here = numbers[rows], np.arange(len(rows), dtype=rows.dtype)
             rng = np.random.default_rng([len(rows), int(rows[0])])
+            weights = None if table.weights is None else table.weights[rows]
+            x = numbers[:, columns]
             for _ in range(_REDRAWN):
-                redraw(x, drawn, leaf, rng)
-                leaf = normal_leaf(before, Moments.of(x, weights), columns, steps, cost)
+                seen = Moments.of(x, weights)
+                redraw(x, drawn, normal_leaf(before, seen, columns, steps, cost), rng)
+            numbers[:, columns] = x
+        seen, inside = self._look(table, numbers, rows, here, columns)
         # As if numbers were known no better than that: what a column that others determine is
         # worth is bounded by how it was recorded.
-        seen = Moments.of(x, weights)
         blur = np.diag(seen.n * (LEAST_STEPS * steps) ** 2)
         score = before.regress(seen.n, seen.mean, seen.scatter + blur, parent_cost=cost).score
-        inside = np.zeros(len(rows))
-        for i, j in enumerate(columns.tolist()):
-            inside += _grid(table, j).log_inside(x[:, i])
-        return leaf, score - float(inside.sum() if weights is None else weights @ inside)
+        return normal_leaf(before, seen, columns, steps, cost), score - inside
+
+    def _look(
+        self, table: Table, numbers: FloatArray, rows: IntArray, here: IntArray, columns: IntArray
+    ) -> tuple[Moments, float]:
+        """Moments of rows, and their log-densities within cells: rows ``here`` of the numbers."""
+        parts, inside = [], 0.0
+        for begin in range(0, len(rows), _BLOCK):
+            weights = None
+            if table.weights is not None:
+                weights = table.weights[rows[begin : begin + _BLOCK]]
+            x = numbers[np.ix_(here[begin : begin + _BLOCK], columns)]
+            parts.append(Moments.of(x, weights))
+            for i, j in enumerate(columns.tolist()):
+                grid = table.domains[j].grid
+                assert grid is not None
+                found = grid.log_inside(x[:, i])
+                inside += float(found.sum() if weights is None else weights @ found)
+        return Moments.joined(parts), inside
 
 
 def redraw(
@@ -192,6 +219,16 @@ class Moments(NamedTuple):
         mean = weights @ x / n
         away = x - mean
         return cls(n, mean, (away * weights[:, None]).T @ away)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Moments]) -> Moments:
+        """Return the moments of all rows of several parts."""
+        n = sum(part.n for part in parts)
+        mean = sum((part.n / n) * part.mean for part in parts)
+        scatter = sum(
+            part.scatter + part.n * np.outer(part.mean - mean, part.mean - mean) for part in parts
+        )
+        return cls(n, np.asarray(mean), np.asarray(scatter))
 
 
 def normal_leaf(
@@ -247,16 +284,17 @@ def expected(
     """
     assert table.values is not None
     weights = table.all_weights
-    x = table.values[:, columns]
-    mean = np.average(x, axis=0, weights=weights)
-    spread = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+    every = [table.values[:, j] for j in columns.tolist()]
+    mean = np.array([np.average(x, weights=weights) for x in every])
+    squares = [np.average((x - m) ** 2, weights=weights) for x, m in zip(every, mean, strict=True)]
+    spread = np.sqrt(squares)
     steps = _steps(table, columns)
     spread = np.maximum(spread, steps)
     rows = table.weighty()
     if len(rows) > _MOST_ROWS:
         rng = np.random.default_rng([seed, 17])
         rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
-    z, w = (x[rows] - mean) / spread, weights[rows]
+    z, w = (table.values[np.ix_(rows, columns)] - mean) / spread, weights[rows]
     size = int(np.clip(len(rows) // _CLUSTER, 1, 60)) if clustered else 1
     labels = np.zeros(len(rows), dtype=np.int64)
     if clustered:
@@ -359,12 +397,6 @@ class NormalLearner(Apart):
         )
         node = build.normal(range(len(self.columns)), leaf.mean, leaf.coefficients, leaf.deviation)
         return build.circuit(node, Domains(table.domains[int(j)] for j in self.columns))
-
-
-def _grid(table: Table, column: int) -> Grid:
-    grid = table.domains[column].grid
-    assert grid is not None
-    return grid
 
 
 def _steps(table: Table, columns: IntArray) -> FloatArray:
