@@ -30,8 +30,8 @@ from _results import RESULTS, Row, latest, learning_rows, load, markdown, open_c
 from bayescut.data import Domains
 from bayescut.data.table import Table
 from bayescut.datasets import DEBD_NAMES, fetch_debd
-from bayescut.learn.mixture import responsibilities
-from bayescut.learn.start import KMeansStart
+from bayescut.learn.mixture.em import responsibilities
+from bayescut.learn.mixture.start import KMeansStart
 
 FIT_FIELDS = [
     "dataset", "rows", "columns", "starts", "components", "chosen", "iterations", "converged",

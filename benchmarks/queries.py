@@ -26,8 +26,8 @@ from bayescut.circuit import Circuit
 from bayescut.data import Domains
 from bayescut.data.table import Table
 from bayescut.datasets import fetch_binary_mnist, fetch_debd
-from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.mixture import StructuralEM
+from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.mixture.em import StructuralEM
 from bayescut.scores import BayesDirichlet
 
 FIELDS = [

@@ -94,7 +94,7 @@ def test_what_is_allowed_is_needed() -> None:
 def test_every_kind_of_import_is_seen() -> None:
     tree = ast.parse(
         "import bayescut.scores.base\n"
-        "if TYPE_CHECKING:\n    from bayescut.learn import trees\n"
+        "if TYPE_CHECKING:\n    from bayescut.learn.leaves import trees\n"
         "def f():\n    from bayescut import CNetBD, files\n    import numpy, bayescut.cli as c\n"
     )
     parts = {"scores", "learn", "files", "cli"}

@@ -6,10 +6,10 @@ import bayescut as bc
 from bayescut import CNetBD, CutsetEnsemble, CutsetNetwork
 from bayescut.datasets import load_binary_digits
 from bayescut.exceptions import DataError, ModelFileError
-from bayescut.learn.clock import Clock
-from bayescut.learn.copies import Copies
-from bayescut.learn.own_tables import OwnTables
-from bayescut.learn.pool import BAG, NETWORK, Pool
+from bayescut.learn.ensemble.clock import Clock
+from bayescut.learn.ensemble.copies import Copies
+from bayescut.learn.ensemble.own_tables import OwnTables
+from bayescut.learn.ensemble.pool import BAG, NETWORK, Pool
 
 CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8", "trees"]
 
@@ -179,7 +179,7 @@ def test_weights_that_overflow_are_told(X):
 
 def test_copies_are_drawn_one_by_one():
     """The components of a chain share the copies of a heavy row, and lose none."""
-    from bayescut.learn.mixture import _drawn_copies
+    from bayescut.learn.mixture.em import _drawn_copies
 
     rng = np.random.default_rng(0)
     shares = rng.dirichlet([1.0, 2.0, 3.0], 5)
@@ -305,7 +305,7 @@ def test_checkpoints_of_other_recipes_are_refused(X, tmp_path):
 
 
 def test_an_interrupted_run_leaves_what_it_has(X, monkeypatch):
-    from bayescut.learn.ensemble import EnsembleLearner
+    from bayescut.learn.ensemble.learner import EnsembleLearner
 
     def interrupt(*args):
         raise KeyboardInterrupt
@@ -416,7 +416,7 @@ def _weighty(weights):
 
 
 def test_turns_that_make_nothing_leave_the_next_fold_as_it_is(X, monkeypatch):
-    from bayescut.learn import ensemble
+    from bayescut.learn.ensemble import learner as ensemble
 
     left = []
     failing = iter([False, True, True, False, False])
@@ -446,7 +446,7 @@ def test_turns_that_make_nothing_leave_the_next_fold_as_it_is(X, monkeypatch):
 
 
 def test_chains_end_with_a_sweep_of_all_rows(X, monkeypatch):
-    from bayescut.learn.mixture import StructuralEM
+    from bayescut.learn.mixture.em import StructuralEM
 
     made = []
     step = StructuralEM.step
@@ -487,10 +487,10 @@ class Ticking:
 @pytest.mark.parametrize("scale", [0.05, 1.0, 8.0])
 def test_budgets_are_kept(X, monkeypatch, budget, scale):
     """By a clock that every piece of work moves on, whatever the time really was."""
-    import bayescut.learn.clock as clocks
-    import bayescut.learn.ensemble as ensembles
-    from bayescut.learn.mixture import StructuralEM
-    from bayescut.learn.network import NetworkLearner
+    import bayescut.learn.ensemble.clock as clocks
+    import bayescut.learn.ensemble.learner as ensembles
+    from bayescut.learn.cutset.network import NetworkLearner
+    from bayescut.learn.mixture.em import StructuralEM
 
     time = Ticking()
     monkeypatch.setattr(clocks, "working_time", time.working_time)

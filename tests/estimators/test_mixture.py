@@ -13,8 +13,8 @@ import bayescut as bc
 from bayescut import CNetBD, CutsetMixture, EMCNetBD
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError, ModelFileError
-from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.mixture import StructuralEM, responsibilities
+from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.mixture.em import StructuralEM, responsibilities
 from bayescut.scores import BayesDirichlet
 
 
@@ -95,7 +95,7 @@ def test_one_step_is_the_textbook_step(X):
     next(steps)
     after = next(steps)
     shares = responsibilities(start, X, 1).shares
-    from bayescut.learn.freeze import freeze_cutset
+    from bayescut.learn.cutset.freeze import freeze_cutset
 
     total = np.zeros(len(X))
     for k in range(2):

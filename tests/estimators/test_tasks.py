@@ -26,7 +26,7 @@ from bayescut.data import Domains, encode_table
 from bayescut.estimators._outliers import threshold
 from bayescut.exceptions import DataError
 from bayescut.files import dumps, loads
-from bayescut.learn.conditional import TreeMember
+from bayescut.learn.cells.conditional import TreeMember
 
 pd = pytest.importorskip("pandas")
 

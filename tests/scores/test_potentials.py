@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy.special import gammaln
-from tests.learn.tables import table_of
+from tests.learn.small import table_of
 from tests.oracle.naive_learner import bd_family, ll_family
 
 from bayescut.counts import count_pairs
 from bayescut.data.bits import bit_layout
-from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.rules import TopGain
+from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.cutset.rules import TopGain
 from bayescut.scores import BIC, BayesDirichlet
 from bayescut.scores.potentials import (
     LGAMMA,

@@ -51,8 +51,8 @@ from bayescut.estimators._predict import PredictMixin
 from bayescut.estimators._validation import check_choice, check_size, check_weights, draw_seed
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
-from bayescut.learn.gaps import Completions, fill_empty, with_indicators
-from bayescut.learn.resolution import MOST_CELLS, choose_resolution
+from bayescut.learn.tables.gaps import Completions, fill_empty, with_indicators
+from bayescut.learn.tables.resolution import MOST_CELLS, choose_resolution
 
 
 class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]

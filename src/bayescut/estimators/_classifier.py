@@ -18,7 +18,7 @@ from bayescut.data.domains import MAX_STATES
 from bayescut.estimators._target import TargetEstimator
 from bayescut.estimators._validation import check_width
 from bayescut.exceptions import DataError
-from bayescut.learn.conditional import ConditionalLearner, Recipe
+from bayescut.learn.cells.conditional import ConditionalLearner, Recipe
 
 _RECIPES = (
     *(Recipe(kind, depth) for depth in (3, 2) for kind in ("class", "joint")),

@@ -13,7 +13,7 @@ from bayescut._typing import FloatArray
 from bayescut.circuit.queries import completed_numbers, with_modes
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._validation import check_count, check_weights
-from bayescut.learn.compress import compress
+from bayescut.learn.mixture.compress import compress
 
 # Rows drawn from the model where none are given.
 _N_DRAWN = 8192

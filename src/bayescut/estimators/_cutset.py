@@ -19,12 +19,12 @@ from bayescut.estimators._validation import (
     repeat_rows,
     warn_of_identifiers,
 )
-from bayescut.learn.apart import learn_apart
-from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.grouped import RANKINGS
-from bayescut.learn.network import NetworkLearner
-from bayescut.learn.rules import TopGain
+from bayescut.learn.cutset.apart import learn_apart
+from bayescut.learn.cutset.freeze import freeze_cutset
+from bayescut.learn.cutset.grouped import RANKINGS
+from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.cutset.network import NetworkLearner
+from bayescut.learn.cutset.rules import TopGain
 from bayescut.scores.base import BIC, BayesDirichlet
 from bayescut.scores.prior import NoPrior, StructurePrior
 

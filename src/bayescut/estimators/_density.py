@@ -18,8 +18,13 @@ from bayescut.data import Domains, encode_table, learn_domains
 from bayescut.data.table import Table
 from bayescut.data.tables import as_table
 from bayescut.estimators._validation import check_size, check_weights
-from bayescut.learn.conditional import ConditionalLearner, Recipe, content_folds, distinct_rows
-from bayescut.learn.percell import CellPredictor, learn_cells
+from bayescut.learn.cells.conditional import (
+    ConditionalLearner,
+    Recipe,
+    content_folds,
+    distinct_rows,
+)
+from bayescut.learn.cells.percell import CellPredictor, learn_cells
 
 # Halvings of the numbers' grids; unseen rows weigh them.
 _DEPTHS = (4, 3, 2)
@@ -61,8 +66,8 @@ def fit_density(
     -------
     Circuit, Domains
     cells : callable or None
-        Learns trees for every column beside the mixture, see `bayescut.learn.percell.learn_cells`;
-        None if the density is the user's.
+        Learns trees for every column beside the mixture, see
+        `bayescut.learn.cells.percell.learn_cells`; None if the density is the user's.
     """
     if estimator is not None:
         model = clone(estimator)

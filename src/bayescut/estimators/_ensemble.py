@@ -27,18 +27,19 @@ from bayescut.estimators._validation import (
 )
 from bayescut.exceptions import ModelFileError
 from bayescut.files import save
-from bayescut.learn.clock import Clock
 from bayescut.learn.components import ComponentLearner
-from bayescut.learn.continuous import ContinuousLearner
-from bayescut.learn.copies import Copies
-from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.ensemble import EnsembleLearner
-from bayescut.learn.network import NetworkLearner
-from bayescut.learn.normal_leaves import NormalLearner, smooth_columns
-from bayescut.learn.own_tables import OwnTables
-from bayescut.learn.pool import BAG, Members, Pool
-from bayescut.learn.resolution import best_depth, coarser_domains
-from bayescut.learn.shared import SharedLearner
+from bayescut.learn.continuous.learner import ContinuousLearner
+from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.cutset.network import NetworkLearner
+from bayescut.learn.ensemble.clock import Clock
+from bayescut.learn.ensemble.copies import Copies
+from bayescut.learn.ensemble.learner import EnsembleLearner
+from bayescut.learn.ensemble.own_tables import OwnTables
+from bayescut.learn.ensemble.pool import BAG, Members, Pool
+from bayescut.learn.leaves.normal import smooth_columns
+from bayescut.learn.mixture.gaussian import NormalLearner
+from bayescut.learn.mixture.shared import SharedLearner
+from bayescut.learn.tables.resolution import best_depth, coarser_domains
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 

@@ -19,7 +19,7 @@ from bayescut.data.tables import is_frame
 from bayescut.estimators._job import DensityJob
 from bayescut.estimators._predict import number_of
 from bayescut.estimators._validation import check_choice, check_count
-from bayescut.learn.percell import CellPredictor
+from bayescut.learn.cells.percell import CellPredictor
 
 _METHODS = ("median", "mean", "mode", "mpe", "sample")
 

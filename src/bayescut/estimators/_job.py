@@ -15,7 +15,7 @@ from bayescut.data import Domains, column_names
 from bayescut.estimators._density import as_wide, fit_density
 from bayescut.estimators._reading import TableReader, encode_rows
 from bayescut.estimators._validation import check_count, draw_seed
-from bayescut.learn.percell import CellPredictor
+from bayescut.learn.cells.percell import CellPredictor
 
 Job = TypeVar("Job", bound="DensityJob")
 

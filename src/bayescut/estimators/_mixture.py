@@ -29,17 +29,18 @@ from bayescut.estimators._validation import (
 from bayescut.exceptions import DataError
 from bayescut.files import save
 from bayescut.learn.components import ComponentLearner
-from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.mixture import (
+from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.cutset.rules import TopGain
+from bayescut.learn.leaves.normal import smooth_columns, with_numbers
+from bayescut.learn.mixture.em import (
     Iteration,
     StructuralEM,
     converge,
     evidence_of,
     responsibilities,
 )
-from bayescut.learn.normal_leaves import NormalLearner, smooth_columns, with_numbers
-from bayescut.learn.rules import TopGain
-from bayescut.learn.start import KMeansStart
+from bayescut.learn.mixture.gaussian import NormalLearner
+from bayescut.learn.mixture.start import KMeansStart
 from bayescut.scores.base import BIC, BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 

@@ -16,7 +16,7 @@ from bayescut.estimators._predict import number_of
 from bayescut.estimators._target import TargetEstimator
 from bayescut.estimators._validation import check_choice, check_width
 from bayescut.exceptions import DataError
-from bayescut.learn.conditional import ConditionalLearner, Recipe
+from bayescut.learn.cells.conditional import ConditionalLearner, Recipe
 
 _RECIPES = (
     Recipe("class", 3),

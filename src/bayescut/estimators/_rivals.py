@@ -8,8 +8,8 @@ import numpy as np
 
 from bayescut.estimators._cutset import SingleCutset
 from bayescut.estimators._validation import check_count, check_number, draw_seed
-from bayescut.learn.cutset import CutsetLearner
-from bayescut.learn.rules import (
+from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.cutset.rules import (
     Always,
     EveryColumn,
     ImprovesMean,
@@ -17,7 +17,7 @@ from bayescut.learn.rules import (
     Stop,
     TopGain,
 )
-from bayescut.learn.treeleaves import BlendedTrees
+from bayescut.learn.leaves.treeleaves import BlendedTrees
 from bayescut.scores.base import SmoothedLikelihood
 
 
@@ -211,7 +211,7 @@ class DCSN(SingleCutset):
 
     the BIC of [1]_, in which a network has as many parameters as cuts (`CNetBIC` counts those of
     the trees too). Tables are blended with the tables p of the whole training
-    set (`bayescut.learn.dcsn`),
+    set (`bayescut.learn.cutset.dcsn`),
 
     .. math:: \hat p(x_u, x_v) = \frac{n_{uv} + \lambda n\, p(x_u, x_v)}{(1 + \lambda) n},
 

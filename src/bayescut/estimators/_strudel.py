@@ -20,7 +20,7 @@ from bayescut.estimators._validation import (
     check_number,
     draw_seed,
 )
-from bayescut.learn.start import KMeansStart
+from bayescut.learn.mixture.start import KMeansStart
 from bayescut.learn.strudel.freeze import freeze_mixture, freeze_sketch
 from bayescut.learn.strudel.grow import Growth, StrudelLearner
 from bayescut.learn.strudel.mixture import Mixed, find_used, run_em

@@ -23,16 +23,16 @@ from bayescut.estimators._density import without_weightless
 from bayescut.estimators._reading import TableReader, encode_rows
 from bayescut.estimators._validation import check_size, check_weights, draw_seed
 from bayescut.exceptions import DataError
-from bayescut.learn.conditional import (
+from bayescut.learn.cells.conditional import (
     ConditionalLearner,
     Member,
     NormalMember,
     TreeMember,
     distinct_rows,
 )
-from bayescut.learn.copula import NormalScores
-from bayescut.learn.pool import Pool
-from bayescut.learn.targeted import TargetForest
+from bayescut.learn.cells.copula import NormalScores
+from bayescut.learn.cells.targeted import TargetForest
+from bayescut.learn.ensemble.pool import Pool
 
 # Recipes of less weight are left out of predictions.
 _LEAST_WEIGHT = 0.01

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data.table import Table
-from bayescut.learn.settled import Settled
+from bayescut.learn.cutset.settled import Settled
 
 
 class ComponentLearner(Protocol):

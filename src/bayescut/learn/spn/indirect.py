@@ -24,9 +24,9 @@ from bayescut.counts.pairs import count_pairs
 from bayescut.data.bits import bit_layout
 from bayescut.data.domains import Domains
 from bayescut.data.table import Table
-from bayescut.learn.freeze import freeze_cutset
-from bayescut.learn.network import NetworkLearner
-from bayescut.learn.rules import TopGain
+from bayescut.learn.cutset.freeze import freeze_cutset
+from bayescut.learn.cutset.network import NetworkLearner
+from bayescut.learn.cutset.rules import TopGain
 from bayescut.learn.spn.compose import Piece
 from bayescut.learn.spn.hard_em import RowSplits, distinct_rows
 from bayescut.scores.base import BayesDirichlet

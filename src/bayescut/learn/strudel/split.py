@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayescut._kernels import inner, kernel
+from bayescut.learn.leaves.trees import pair_potential, single_potential
 from bayescut.learn.strudel.sketch import (
     AND,
     LITERAL,
@@ -15,7 +16,6 @@ from bayescut.learn.strudel.sketch import (
     has_two,
     value_or,
 )
-from bayescut.learn.trees import pair_potential, single_potential
 from bayescut.scores.potentials import XLOGX, potential
 
 

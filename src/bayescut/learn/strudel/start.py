@@ -7,6 +7,7 @@ import numpy as np
 from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.counts.pairs import PairCounts
+from bayescut.learn.leaves.trees import TreeRule
 from bayescut.learn.strudel.sketch import (
     LITERAL,
     Sketch,
@@ -16,7 +17,6 @@ from bayescut.learn.strudel.sketch import (
     add_or,
     empty_sketch,
 )
-from bayescut.learn.trees import TreeRule
 from bayescut.scores.potentials import XLOGX, PotentialTables
 
 #: Pseudo-rows of every pair of columns in mutual information: one for each cell of a binary pair.

@@ -1,0 +1,192 @@
+r"""Questions about a set of states: which sets a cut on a column of many states may tell apart.
+
+A column of K states has :math:`2^{K-1} - 1` divisions in two. Two orders of its states are looked
+at, and for each of them the K - 1 divisions into what comes first and the rest: the order of the
+domain (for numbers it is the only one), and the order in which the states pull the other columns:
+their coordinates on the first axis of a correspondence analysis of the states against the states of
+all other columns. The division is taken that would raise the score most if all other columns were
+independent.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayescut._kernels import inner, kernel
+from bayescut.learn.leaves.forests import cells_table
+from bayescut.scores.potentials import look_up, potential
+
+# Steps of the power method. It is the order of the coordinates that counts, not their values.
+_STEPS = 8
+
+
+@inner
+def states_table(counts, n, sizes, ptr, active, t, table):
+    """Joint counts of the states of column ``t`` (rows) and of all other columns, side by side."""
+    c = active[t]
+    lo, k = ptr[c], sizes[c]
+    at = 0
+    for s in range(active.shape[0]):
+        if s == t:
+            continue
+        j = active[s]
+        for x in range(1, k):
+            rest = float(counts[lo + x - 1, lo + x - 1])
+            for b in range(ptr[j], ptr[j + 1]):
+                both = float(counts[lo + x - 1, b])
+                table[x, at + 1 + b - ptr[j]] = both
+                rest -= both
+            table[x, at] = max(rest, 0.0)
+        rest = float(n)
+        for b in range(ptr[j], ptr[j + 1]):
+            rest -= counts[b, b]
+            table[0, at + 1 + b - ptr[j]] = counts[b, b]
+        table[0, at] = rest
+        for y in range(at, at + sizes[j]):
+            for x in range(1, k):
+                table[0, y] -= table[x, y]
+            table[0, y] = max(table[0, y], 0.0)
+        at += sizes[j]
+
+
+@inner
+def first_axis(table, whole, n, filled):
+    """Coordinates of the states on the first axis of a correspondence analysis."""
+    k, width = filled.shape[0], table.shape[1]
+    total = np.zeros(width)
+    for i in range(k):
+        for y in range(width):
+            total[y] += table[filled[i], y]
+    z = np.zeros((k, width))
+    start = 0
+    largest = -1.0
+    for i in range(k):
+        x = filled[i]
+        norm = 0.0
+        for y in range(width):
+            if total[y] > 0.0:
+                z[i, y] = (table[x, y] - whole[x] * total[y] / n) / math.sqrt(whole[x] * total[y])
+                norm += z[i, y] * z[i, y]
+        if norm > largest:
+            largest = norm
+            start = i
+    axis = z[start].copy()
+    point = np.zeros(k)
+    for _ in range(_STEPS):
+        norm = 0.0
+        for i in range(k):
+            point[i] = 0.0
+            for y in range(width):
+                point[i] += z[i, y] * axis[y]
+            norm += point[i] * point[i]
+        if norm <= 0.0:
+            break
+        axis[:] = 0.0
+        for i in range(k):
+            step = point[i] / math.sqrt(norm)
+            for y in range(width):
+                axis[y] += step * z[i, y]
+    for i in range(k):
+        point[i] /= math.sqrt(whole[filled[i]])
+    return point
+
+
+@inner
+def independent_score(phi, table, n, sizes, active, t, ess, cells):
+    """Score of all columns but ``t``, independent, whose states have the counts ``table``."""
+    total = 0.0
+    at = 0
+    for s in range(active.shape[0]):
+        if s == t:
+            continue
+        k = sizes[active[s]]
+        known = cells_table(cells, k)
+        for y in range(at, at + k):
+            total += look_up(phi, table[y], ess / k, known)
+        at += k
+    return total - (active.shape[0] - 1) * potential(phi, n, ess)
+
+
+@kernel
+def best_sets(counts, n, sizes, ptr, active, ordered, ess, phi, cells, gain, inside, first):
+    """The best set of states of every active column, and what asking about it would gain.
+
+    Parameters
+    ----------
+    counts, n, sizes, ptr
+        Pair counts and their layout.
+    active : int64 array of shape (m,)
+        The columns.
+    ordered : bool array of shape (m,)
+        Whether the order of the domain is the only one.
+    ess, phi, cells
+        Equivalent sample size, potential and its tables.
+    gain : float64 array of shape (m,)
+        Written: gain of the best set over no cut, -inf where all rows have the same state.
+    inside : bool array
+        Written from ``first[t]`` on: whether each state is in the set. States without rows are on
+        the side of more rows.
+    first : int64 array of shape (m,)
+    """
+    m = active.shape[0]
+    width = 0
+    for t in range(m):
+        width += sizes[active[t]]
+    for t in range(m):
+        c = active[t]
+        k = sizes[c]
+        side = inside[first[t] : first[t] + k]
+        side[:] = False
+        gain[t] = -np.inf
+        whole = np.empty(k)
+        whole[0] = n
+        for x in range(1, k):
+            whole[x] = counts[ptr[c] + x - 1, ptr[c] + x - 1]
+            whole[0] -= whole[x]
+        whole[0] = max(whole[0], 0.0)
+        filled = np.flatnonzero(whole > 0.0)
+        if filled.shape[0] < 2:
+            continue
+        table = np.empty((k, width - k))
+        states_table(counts, n, sizes, ptr, active, t, table)
+        total = np.zeros(width - k)
+        for x in range(k):
+            for y in range(width - k):
+                total[y] += table[x, y]
+        before = independent_score(phi, total, float(n), sizes, active, t, ess, cells)
+        part = np.empty(width - k)
+        for way in range(2):
+            order = filled
+            if way == 1:
+                if ordered[t] or filled.shape[0] < 3:
+                    break
+                point = first_axis(table, whole, float(n), filled)
+                order = filled[np.argsort(point, kind="mergesort")]
+            part[:] = 0.0
+            rows = 0.0
+            best = 0
+            for i in range(order.shape[0] - 1):
+                x = order[i]
+                rows += whole[x]
+                for y in range(width - k):
+                    part[y] += table[x, y]
+                score = independent_score(phi, part, rows, sizes, active, t, ess, cells)
+                for y in range(width - k):  # the other side, in place and back again
+                    part[y] = max(total[y] - part[y], 0.0)
+                score += independent_score(phi, part, n - rows, sizes, active, t, ess, cells)
+                for y in range(width - k):
+                    part[y] = total[y] - part[y]
+                if score - before > gain[t] + 1e-9:
+                    gain[t] = score - before
+                    best = i + 1
+            if best > 0:
+                side[:] = False
+                size = 0.0
+                for i in range(best):
+                    side[order[i]] = True
+                    size += whole[order[i]]
+                if 2.0 * size > n:
+                    for x in range(k):
+                        side[x] |= whole[x] <= 0.0
