@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.special import gammaln
 
 import bayescut as bc
@@ -108,6 +109,51 @@ def test_draws_have_the_dependence_of_the_table():
     drawn = Completions(holes, 0).single(0).codes
     agree = [np.mean(t[:, 0] == t[:, 1]) for t in (whole.codes, drawn)]
     assert agree[1] == pytest.approx(agree[0], abs=0.03)
+
+
+def lines(n, seed, gaps=0.0):
+    """Numbers near two parallel lines that a label tells apart."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n)
+    a = rng.normal(0, 3, n)
+    b = a + 4 * kind + rng.normal(0, 0.1, n)
+    c, d = 2 * a - b + rng.normal(0, 0.1, n), a + b + rng.normal(0, 0.1, n)
+    X = pd.DataFrame({"a": a, "kind": np.array(["u", "v"])[kind], "b": b, "c": c, "d": d}).round(2)
+    return X.mask(rng.random(X.shape) < gaps)
+
+
+def test_numbers_are_drawn_where_gaussians_know_more():
+    holes = lines(1500, 0, 0.15)
+    domains = learn_domains(holes, numbers=True)
+    codes, values = encode_table(holes, domains, allow_missing=True)
+    table = choose_resolution(Table(codes, domains, None, values))
+    completions = Completions(table, 0)
+    assert completions.models[-1].has_normals
+    drawn = completions.single(0)
+    there = ~np.isnan(table.values)
+    assert_array_equal(drawn.values[there], table.values[there])
+    assert not drawn.has_gaps and not np.isnan(drawn.values[:, [0, 2, 3, 4]]).any()
+    # A missing number lies on one of the lines, and in its cell.
+    for j, domain in enumerate(table.domains):
+        if domain.grid is not None:
+            assert_array_equal(domain.grid.codes(drawn.values[:, j]), drawn.codes[:, j])
+    a, b = drawn.values[:, 0], drawn.values[:, 2]
+    away = np.minimum(np.abs(b - a), np.abs(b - a - 4))[~there[:, 2]]
+    assert np.median(away) < 0.2
+    copies = completions.copies()
+    assert not np.isnan(copies.values[:, [0, 2]]).any()
+    # Codes alone: as ever.
+    assert not Completions(table, 0, gaussian=False).models[-1].has_normals
+
+
+def test_gaps_of_numbers_cost_little():
+    whole, test = lines(1500, 1), lines(2000, 2)
+    holes = lines(1500, 1, 0.2)
+    best = bc.CutsetMixture(4, random_state=0).fit(whole).score(test)
+    drawn = bc.CutsetMixture(4, random_state=0).fit(holes).score(test)
+    filled = holes.fillna({**holes[["a", "b", "c", "d"]].mean(), "kind": "u"})
+    mode = bc.CutsetMixture(4, random_state=0).fit(filled).score(test)
+    assert best - drawn < 0.2 * (best - mode)
 
 
 def test_gaps_cost_little():

@@ -415,6 +415,7 @@ class _Drawn:
             seed,
             n_jobs=n_jobs,
             n_sweeps=_SWEEPS,
+            gaussian=False,
             deadline=now + _GAP_TIME * (deadline - now),
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayescut._typing import CodeArray, FloatArray, IntArray
+from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.refine import refine
 from bayescut.data.cells import halvings
@@ -108,7 +108,7 @@ class OwnTables:
         rng = np.random.default_rng([self.seed, 8, number])
         table = self.table
         if self._gaps is not None:
-            table = replace(table, codes=self._completed(number, rng))
+            table = self._completed(number, rng)
             if table.values is not None:
                 table = with_numbers(table, np.arange(table.n_columns), rng)
         if self.depth is None:
@@ -127,11 +127,11 @@ class OwnTables:
             for domain, own in zip(self.table.domains, levels, strict=True)
         )  # fmt: skip
 
-    def _completed(self, number: int, rng: np.random.Generator) -> CodeArray:
+    def _completed(self, number: int, rng: np.random.Generator) -> Table:
         """Draw the missing cells; a coarse cell that was drawn is divided by the density."""
         assert self._gaps is not None
-        drawn = self._gaps.single(number).codes
-        codes = self.table.codes.copy()
+        whole = self._gaps.single(number)
+        drawn, codes = whole.codes, self.table.codes.copy()
         for j, domain in enumerate(self.table.domains):
             rows = np.flatnonzero(~self.table.observed[:, j])
             found = drawn[rows, j]
@@ -142,8 +142,12 @@ class OwnTables:
                 target = below[begin] + rng.random(len(rows)) * (below[end] - below[begin])
                 found = np.searchsorted(below, target, side="right") - 1
                 found = np.clip(found, begin, end - 1)
+            if domain.grid is not None and whole.values is not None and len(rows):
+                numbers = whole.values[rows, j]
+                known = ~np.isnan(numbers)
+                found = np.where(known, domain.grid.codes(np.where(known, numbers, 0.0)), found)
             codes[rows, j] = found
-        return codes
+        return replace(self.table, codes=codes, values=whole.values)
 
 
 def _shares(mass: FloatArray, view: IntArray) -> FloatArray:

@@ -10,7 +10,9 @@ given completed tables, and draws from it come from alternating two steps [1]_:
 Draws confirm the structure they come from: from a model without an edge they show none. So the
 first model is a forest of *available-case* counts (every pair of columns is counted in the rows
 that have both), and the others are richer than a single network: mixtures whose components share
-one structure and have tables of their own.
+one structure and have tables of their own. Where smooth numbers are better known to mixtures whose
+components are Gaussian, as rows left out of both say, the last models are such, and give numbers
+instead of cells.
 
 .. [1] M. A. Tanner, W. H. Wong. The calculation of posterior distributions by data augmentation.
    JASA 82, 1987.
@@ -27,9 +29,14 @@ from bayescut._clock import working_time
 from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit, build
+from bayescut.circuit.queries import completed_numbers
 from bayescut.data.domains import Domain, Domains, missing_code
 from bayescut.data.table import Table
+from bayescut.learn.components import ComponentLearner
 from bayescut.learn.cutset.freeze import freeze_cutset
+from bayescut.learn.leaves.normal import smooth_columns, with_numbers
+from bayescut.learn.mixture.em import evidence_of
+from bayescut.learn.mixture.gaussian import NormalLearner
 from bayescut.learn.mixture.shared import SharedLearner
 from bayescut.learn.mixture.start import KMeansStart
 from bayescut.scores.base import BayesDirichlet
@@ -52,6 +59,13 @@ _BLOCK = 4096
 _COPIES = 5
 # Most parents of a column in the models that cells are drawn from.
 _WIDTH = 4
+# Sweeps with Gaussian components, and one row of so many that says whether there are any.
+# Validation of CutsetMixture with gaps in a fifth of the cells without and with such sweeps, and
+# without gaps: vehicle -51.06, -49.10, -46.85, wdbc 24.7, 31.9, 34.9, abalone 10.98, 11.59, 11.70.
+_GAUSSIAN_SWEEPS = 12
+# Part of the rows, without gaps in their numbers, that is enough to begin with.
+_PART_WITHOUT_GAPS = 0.25
+_LEFT_OUT = 5
 
 
 def available_forest(table: Table, ess: float = 1.0) -> Circuit:
@@ -185,6 +199,8 @@ class Completions:
         often where there are few rows.
     deadline : float
         By `bayescut._clock.working_time`: no more sweeps are begun after it.
+    gaussian : bool
+        Whether numbers may be drawn from mixtures with Gaussian components.
 
     Attributes
     ----------
@@ -210,10 +226,12 @@ class Completions:
         n_jobs: int = 1,
         n_sweeps: int | None = None,
         deadline: float = np.inf,
+        gaussian: bool = True,
     ) -> None:
         self.table = table
         self.seed = seed
         self.n_jobs = n_jobs
+        self.numbers = smooth_columns(table) if gaussian else np.empty(0, dtype=np.int64)
         self.rows = np.flatnonzero(~table.observed.all(axis=1))
         self.models = [available_forest(table)]
         if n_sweeps is None:
@@ -229,53 +247,120 @@ class Completions:
             if labels is None:
                 size = int(np.clip(table.n_rows // 100, 2, 20))
                 labels = KMeansStart(completed, size).labels(size, seed, most_rows=100 * size)
-            model = self._mixture(completed, labels, seed + sweep)
-            shares = model.responsibilities(completed.codes, n_jobs=n_jobs).shares
-            chosen = np.random.default_rng([seed, 6, sweep]).random((table.n_rows, 1))
-            labels = (np.cumsum(shares, axis=1)[:, :-1] < chosen).sum(axis=1)
+            model, labels = self._sweep(completed, labels, sweep, gaussian=False)
             keep = self.models if sweep > n_sweeps - _COPIES else []
             self.models = [*keep, model]
+        if labels is None or len(self.numbers) < 2:
+            return
+        cells, before = self.models, self._left_out_value(labels, gaussian=False)
+        for sweep in range(n_sweeps, n_sweeps + _GAUSSIAN_SWEEPS):
+            if working_time() >= deadline:
+                self.models = cells
+                return
+            model, labels = self._sweep(self.single(sweep), labels, sweep, gaussian=True)
+            keep = self.models if sweep > n_sweeps + _GAUSSIAN_SWEEPS - _COPIES else []
+            self.models = [*keep, model]
+        if not self._left_out_value(labels, gaussian=True) > before:
+            self.models = cells
 
-    def _mixture(self, completed: Table, labels: IntArray, seed: int) -> Circuit:
+    def _sweep(
+        self, completed: Table, labels: IntArray, sweep: int, gaussian: bool
+    ) -> tuple[Circuit, IntArray]:
+        """Learn a mixture from the rows of each of its components, and draw those anew."""
+        learned = completed
+        if gaussian:
+            learned = completed = self._with_numbers(completed, sweep)
+            # Numbers that are anywhere in their cells blur the components, which then draw numbers
+            # that are as blurred: the first ones are learned from rows that have all numbers.
+            if not self.models[-1].has_normals:
+                learned = self._with_whole_rows(completed)
+        model = self._mixture(learned, labels, self.seed + sweep, gaussian)
+        told = evidence_of(completed, model)
+        shares = model.responsibilities(told, n_jobs=self.n_jobs).shares
+        chosen = np.random.default_rng([self.seed, 6, sweep]).random((self.table.n_rows, 1))
+        return model, (np.cumsum(shares, axis=1)[:, :-1] < chosen).sum(axis=1)
+
+    def _with_whole_rows(self, completed: Table) -> Table:
+        """Give rows that lack numbers no weight, if enough others are left."""
+        assert self.table.values is not None
+        whole = ~np.isnan(self.table.values[:, self.numbers]).any(axis=1)
+        weights = np.where(whole, completed.all_weights, 0.0)
+        enough = weights.sum() >= _PART_WITHOUT_GAPS * completed.total_weight()
+        return completed.with_weights(weights) if enough else completed
+
+    def _with_numbers(self, completed: Table, number: int) -> Table:
+        rng = np.random.default_rng([self.seed, 14, number])
+        return with_numbers(completed, self.numbers, rng)
+
+    def _left_out_value(self, labels: IntArray, gaussian: bool) -> float:
+        """Mean log-likelihood of what is observed of rows, under a mixture learned from others."""
+        every = np.arange(self.table.n_rows)
+        inside, outside = every[every % _LEFT_OUT > 0], every[every % _LEFT_OUT == 0]
+        held = self.table.take(outside)
+        completed = self._with_numbers(self.single(0), 0).take(inside)
+        if held.total_weight() == 0 or completed.total_weight() == 0:
+            return -np.inf
+        model = self._mixture(completed, labels[inside], self.seed, gaussian)
+        logs = model.log_likelihood(evidence_of(held, model), n_jobs=self.n_jobs)
+        return float(np.average(logs, weights=held.weights))
+
+    def _mixture(
+        self, completed: Table, labels: IntArray, seed: int, gaussian: bool = False
+    ) -> Circuit:
         """Learn a mixture whose components share one structure from the rows of each."""
+        learner: ComponentLearner
         learner = SharedLearner(BayesDirichlet(1.0, divide=False), StructurePrior(), _WIDTH)
+        if gaussian:
+            learner = NormalLearner(learner, StructurePrior(), self.numbers)
         shared = learner.for_components(completed, seed)
         rows = [np.flatnonzero(labels == k).astype(np.int32) for k in np.unique(labels)]
         mass = np.array([completed.total_weight(some) for some in rows])
         alive = [k for k in range(len(rows)) if mass[k] > 0]
 
         def learn(k: int) -> Circuit:
-            return freeze_cutset(shared.learn(completed, rows[k]), completed.domains)
+            found = shared.learn(completed, rows[k])
+            return found if isinstance(found, Circuit) else freeze_cutset(found, completed.domains)
 
         circuits = side_by_side(learn, alive, self.n_jobs)
         return build.mixture(mass[alive] / mass[alive].sum(), list(circuits))
 
-    def draw(self, number: int) -> CodeArray:
-        """Draw the rows that have gaps, a draw of its own for each number."""
+    def draw(self, number: int) -> tuple[CodeArray, FloatArray | None]:
+        """Draw the rows that have gaps, a draw of its own for each number.
+
+        Returns
+        -------
+        CodeArray, FloatArray or None
+            Their states; and their numbers, NaN where there is but a state.
+        """
         model = self.models[number % len(self.models)]
         rng = np.random.default_rng([self.seed, 7, number])
-        return np.asarray(
-            model.sample_conditional(self.table.codes[self.rows], rng, n_jobs=self.n_jobs)
-        )
+        if model.has_normals:
+            told = evidence_of(self.table, model, self.rows)
+            return completed_numbers(model, told, rng, n_jobs=self.n_jobs)
+        codes = model.sample_conditional(self.table.codes[self.rows], rng, n_jobs=self.n_jobs)
+        values = self.table.values
+        return np.asarray(codes), None if values is None else values[self.rows]
 
     def single(self, number: int) -> Table:
         """Return the table with its missing cells drawn."""
-        codes = self.table.codes.copy()
-        codes[self.rows] = self.draw(number)
-        return replace(self.table, codes=codes)
+        codes, values = self.table.codes.copy(), self.table.values
+        codes[self.rows], drawn = self.draw(number)
+        if drawn is not None and values is not None:
+            values = values.copy()
+            values[self.rows] = drawn
+        return replace(self.table, codes=codes, values=values)
 
     def copies(self, n_copies: int = _COPIES) -> Table:
         """Return the table with several draws of every incomplete row, which share its weight."""
         table = self.table
         whole = np.setdiff1d(np.arange(table.n_rows), self.rows)
-        drawn = [self.draw(number) for number in range(n_copies)]
+        codes, numbers = zip(*[self.draw(number) for number in range(n_copies)], strict=True)
         weights = table.all_weights
         values = None
         if table.values is not None:
-            order = np.concatenate([whole, *[self.rows] * n_copies])
-            values = table.values[order]
+            values = np.concatenate([table.values[whole], *numbers])
         return Table(
-            np.concatenate([table.codes[whole], *drawn]),
+            np.concatenate([table.codes[whole], *codes]),
             table.domains,
             np.concatenate([weights[whole], *[weights[self.rows] / n_copies] * n_copies]),
             values,
