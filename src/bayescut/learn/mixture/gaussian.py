@@ -57,6 +57,7 @@ class NormalLearner(Apart):
     columns: IntArray
     freedom: float = FREEDOM
     kappa: float = KAPPA
+    # What components have in common, looked for in all rows unless it is given.
     rest: IntArray | None = None
     rest_table: Table | None = None
     before: NormalWishart | None = None
@@ -82,7 +83,7 @@ class NormalLearner(Apart):
             others=others,
             rest=rest,
             rest_table=rest_table,
-            before=expected(table, columns, self.freedom, self.kappa, seed=seed),
+            before=self.before or expected(table, columns, self.freedom, self.kappa, seed=seed),
         )
 
     def learn(

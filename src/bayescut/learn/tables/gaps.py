@@ -34,13 +34,14 @@ from bayescut.data.domains import Domain, Domains, missing_code
 from bayescut.data.table import Table
 from bayescut.learn.components import ComponentLearner
 from bayescut.learn.cutset.freeze import freeze_cutset
-from bayescut.learn.leaves.normal import smooth_columns, with_numbers
+from bayescut.learn.leaves.normal import expected, smooth_columns, with_numbers
 from bayescut.learn.mixture.em import evidence_of
 from bayescut.learn.mixture.gaussian import NormalLearner
 from bayescut.learn.mixture.shared import SharedLearner
 from bayescut.learn.mixture.start import KMeansStart
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
+from bayescut.scores.wishart import NormalWishart
 
 __all__ = [
     "AvailableForest",
@@ -234,6 +235,7 @@ class Completions:
         self.numbers = smooth_columns(table) if gaussian else np.empty(0, dtype=np.int64)
         self.rows = np.flatnonzero(~table.observed.all(axis=1))
         self.models = [available_forest(table)]
+        self._before: NormalWishart | None = None
         if n_sweeps is None:
             # Loss of CutsetNetwork's validation by gaps in a fifth of the cells, 8 and 20 sweeps:
             # dermatology (256 rows) 1.01 and 0.43, german (700) 0.155 and 0.150, student (276) 0.19
@@ -250,7 +252,7 @@ class Completions:
             model, labels = self._sweep(completed, labels, sweep, gaussian=False)
             keep = self.models if sweep > n_sweeps - _COPIES else []
             self.models = [*keep, model]
-        if labels is None or len(self.numbers) < 2:
+        if labels is None or len(self.numbers) < 2 or table.observed[:, self.numbers].all():
             return
         cells, before = self.models, self._left_out_value(labels, gaussian=False)
         for sweep in range(n_sweeps, n_sweeps + _GAUSSIAN_SWEEPS):
@@ -311,7 +313,9 @@ class Completions:
         learner: ComponentLearner
         learner = SharedLearner(BayesDirichlet(1.0, divide=False), StructurePrior(), _WIDTH)
         if gaussian:
-            learner = NormalLearner(learner, StructurePrior(), self.numbers)
+            if self._before is None:
+                self._before = expected(completed, self.numbers, seed=self.seed)
+            learner = NormalLearner(learner, StructurePrior(), self.numbers, before=self._before)
         shared = learner.for_components(completed, seed)
         rows = [np.flatnonzero(labels == k).astype(np.int32) for k in np.unique(labels)]
         mass = np.array([completed.total_weight(some) for some in rows])
