@@ -39,7 +39,7 @@ import pandas as pd
 from sklearn.mixture import GaussianMixture
 
 from _results import RESULTS, latest, load, markdown, open_csv, publish
-from bayescut import CutsetEnsemble, CutsetNetwork
+from bayescut import CutsetEnsemble, CutsetMixture, CutsetNetwork
 from bayescut.data import describe_table, encode_table
 
 SETS = ("abalone", "wine", "german", "student", "breast", "dermatology", "chess")
@@ -58,6 +58,8 @@ NUMBERS = {
 NUMBERS_PATH = RESULTS / "mixed_numbers.csv"
 # Deviation that no Gaussian goes below, in steps: that of the library's Gaussian leaves.
 _LEAST_STEPS = 0.6
+# Numbers of components that a mixture chooses from by rows that it holds out itself.
+SIZES = [5, 10, 20, 40]
 # More values than this make a discrete column a number of whole steps, as the library decides.
 _LABELS = 20
 
@@ -193,28 +195,39 @@ def read_numbers(name: str, folder: Path) -> list[pd.DataFrame]:
     return [frame.iloc[part] for part in np.split(order, ends)]
 
 
-def run_numbers(names: list[str], ensemble: dict[str, Any], n_jobs: int, folder: Path) -> None:
+def run_numbers(
+    names: list[str],
+    ensemble: dict[str, Any],
+    n_jobs: int,
+    folder: Path,
+    only: list[str] | None = None,
+) -> None:
     """Learn and score tables of numbers."""
     for name in names:
         train, valid, test = read_numbers(name, folder)
         kinds = dict.fromkeys(train.columns, "number")
         domains = describe_table(train, columns=kinds).domains
         printed = " ".join(f"{domain.name}={domain.grid.step:g}" for domain in domains)
-        rival = GaussianMixtures().fit(train, valid, [domain.grid for domain in domains])
         found: dict[str, tuple[Any, str, float]] = {}
-        for title, size, bounded in (
+        rivals = (
             ("Gaussian mixture", 1, True), ("average of 8", 8, True),
             ("Gaussian mixture, unbounded", 1, False), ("average of 8, unbounded", 8, False),
-        ):  # fmt: skip
-            scores = [rival.score_samples(part, size, bounded) for part in (valid, test)]
-            found[title] = scores, rival.settings, 0.0
+        )  # fmt: skip
+        if only is None or any(title in only for title, _, _ in rivals):
+            rival = GaussianMixtures().fit(train, valid, [domain.grid for domain in domains])
+            for title, size, bounded in rivals:
+                scores = [rival.score_samples(part, size, bounded) for part in (valid, test)]
+                found[title] = scores, rival.settings, 0.0
         models: dict[str, Any] = {
             "CutsetNetwork": CutsetNetwork(columns=kinds, n_jobs=n_jobs),
+            "CutsetMixture": CutsetMixture(SIZES, columns=kinds, n_jobs=n_jobs, random_state=0),
             "CutsetEnsemble": CutsetEnsemble(
                 columns=kinds, n_jobs=n_jobs, random_state=0, **ensemble
             ),
         }
         for title, model in models.items():
+            if only is not None and title not in only:
+                continue
             start = time.perf_counter()
             model.fit(train)
             seconds = time.perf_counter() - start
@@ -249,7 +262,7 @@ def numbers_table() -> str:
     found = list(latest(NUMBERS_PATH, "dataset", "model").values())
     titles = [
         "Gaussian mixture", "average of 8", "Gaussian mixture, unbounded",
-        "average of 8, unbounded", "CutsetNetwork", "CutsetEnsemble",
+        "average of 8, unbounded", "CutsetNetwork", "CutsetMixture", "CutsetEnsemble",
     ]  # fmt: skip
     lines = []
     for name in NUMBERS:
@@ -258,7 +271,7 @@ def numbers_table() -> str:
             some = next(iter(rows.values()))
             cells = [f"{float(rows[t]['test_ll']):.2f}" if t in rows else "" for t in titles]
             lines.append([name, f"{some['rows']} x {some['columns']}", *cells, some["steps"]])
-    return "\n".join(markdown(["set", "training", *titles, "steps"], lines, left=(0, 8)))
+    return "\n".join(markdown(["set", "training", *titles, "steps"], lines, left=(0, 9)))
 
 
 def steps(train: pd.DataFrame) -> str:
@@ -284,6 +297,7 @@ def run(
         models: dict[str, Any] = {
             "independence": Independence(),
             "CutsetNetwork": CutsetNetwork(n_jobs=n_jobs),
+            "CutsetMixture": CutsetMixture(SIZES, n_jobs=n_jobs, random_state=0),
             "CutsetEnsemble": CutsetEnsemble(n_jobs=n_jobs, random_state=0, **ensemble),
         }
         if sum(c.startswith("x") for c in train) > 1:
@@ -323,7 +337,9 @@ def run(
 def table() -> str:
     """Test log-likelihoods as Markdown."""
     found = list(latest(PATH, "dataset", "model").values())
-    titles = ["independence", "Gaussian mixture", "CutsetNetwork", "CutsetEnsemble"]
+    titles = [
+        "independence", "Gaussian mixture", "CutsetNetwork", "CutsetMixture", "CutsetEnsemble",
+    ]  # fmt: skip
     lines = []
     for name in SETS:
         rows = {r["model"]: r for r in found if r["dataset"] == name}
@@ -356,7 +372,10 @@ def main(words: list[str] | None = None) -> None:
     if arguments.command == "run":
         run(arguments.sets or list(SETS), ensemble, arguments.jobs, arguments.data, arguments.only)
     elif arguments.command == "numbers":
-        run_numbers(arguments.sets or list(NUMBERS), ensemble, arguments.jobs, arguments.data)
+        run_numbers(
+            arguments.sets or list(NUMBERS), ensemble, arguments.jobs, arguments.data,
+            arguments.only,
+        )  # fmt: skip
     else:
         publish(RESULTS / "mixed.md", f"{table()}\n\n{numbers_table()}")
 
