@@ -350,7 +350,7 @@ def table() -> str:
             cells.append(f"{float(ensemble['new_rows_ll']):.2f}" if ensemble else "")
             lines.append([name, *cells, some["steps"]])
     head = ["set", *titles, "CutsetEnsemble, new rows", "steps"]
-    return "\n".join(markdown(head, lines, left=(0, 6)))
+    return "\n".join(markdown(head, lines, left=(0, 7)))
 
 
 def main(words: list[str] | None = None) -> None:
