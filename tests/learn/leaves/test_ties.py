@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from tests.learn.cutset.test_learner import SCORES, signature, table
 from tests.learn.small import table_of
-from tests.learn.test_cutset import SCORES, signature, table
 from tests.oracle.naive_learner import _Symmetric, joint, mutual_information, spanning_tree
 
 from bayescut.learn.cutset.learner import CutsetLearner

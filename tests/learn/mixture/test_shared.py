@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.learn.leaves.test_shrinkage import random_table
 from tests.learn.small import table_of
-from tests.learn.test_shrinkage import random_table
 from tests.oracle.naive_learner import joint
 
 from bayescut.learn.leaves.junction import JunctionLeaves
