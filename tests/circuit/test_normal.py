@@ -189,10 +189,9 @@ def some_cells(*cells):
 def box(ends):
     """Probability that the numbers of the table lie between ends."""
     low, high = np.array(ends)[ORDER].T
-    exact = stats.multivariate_normal(
-        MEAN, covariance(), maxpts=2_000_000, abseps=1e-9, releps=1e-7, seed=0
-    )
-    return exact.cdf(high, lower_limit=low)
+    exact = stats.multivariate_normal.cdf
+    settings = {"maxpts": 2_000_000, "abseps": 1e-9, "releps": 1e-7}
+    return exact(high, MEAN, covariance(), lower_limit=low, **settings)
 
 
 def test_probability_of_three_intervals() -> None:
