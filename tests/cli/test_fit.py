@@ -101,6 +101,7 @@ def test_a_file_of_codes_has_no_header(command: Command, tmp_path: Path) -> None
     assert "mean log-likelihood" in command.ok("score", model, path)
     assert "= 0." in command.ok("query", model, "P(2=1 | 0=0)")
     assert "no names, use their positions 0 to 2" in command.error("query", model, "P(a=1)")
+    assert "There is no column 'a'" in command.error("predict", model, path, "--target", "a")
     sample = command.ok("sample", model, "-n", 2)
     assert len(sample.splitlines()) == 2
     path.write_text("7,8,9\n" + path.read_text(encoding="utf-8").split("\n", 1)[1], "utf-8")

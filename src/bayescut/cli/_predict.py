@@ -83,7 +83,8 @@ def predict(
             f"{model_file!r} holds a density, which can predict any column: say which with "
             "--target."
         )
-    column = model.domains.index(int(target) if model.domains.names is None else target)
+    by_position = model.domains.names is None and target.isdecimal()
+    column = model.domains.index(int(target) if by_position else target)
     domain = model.domains[column]
     wanted = _probabilities(quantiles)
     if wanted and domain.grid is None:
