@@ -119,28 +119,6 @@ def test_where_nobody_listens_it_waits() -> None:
     assert heard == ["to the end"]
 
 
-def test_imports_are_not_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "slow_module.py").write_text(
-        "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(0.3)\nDONE = True\n"
-    )
-    (tmp_path / "endless_module.py").write_text(
-        "import signal, time\nsignal.raise_signal(signal.SIGINT)\n"
-        "for _ in range(1000):\n    time.sleep(0.01)\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("bayescut._interrupts._IMPORT", 0.6)
-
-    def load(name: str) -> None:
-        __import__(name)
-
-    with pytest.raises(KeyboardInterrupt):
-        interruptible(load)("slow_module")
-    assert sys.modules["slow_module"].DONE  # to its end, and then
-    with pytest.raises(KeyboardInterrupt):  # but not for ever
-        interruptible(load)("endless_module")
-    assert "endless_module" not in sys.modules
-
-
 def test_cleaning_up_is_left_alone() -> None:
     cleaned = []
 

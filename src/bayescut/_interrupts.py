@@ -7,10 +7,9 @@ Python delivers a Ctrl-C at the first Python code that runs after it, which need
   with an exception set") or a crash of the process.
 - LLVM tells Python when it has compiled a kernel; there the Ctrl-C is printed as an ignored
   exception, and lost. Other compiled code that forgets errors loses it without a word.
-- A module that is being imported may take it for an error of its own, and print it.
 
-Here a Ctrl-C is delivered a moment later in the first case and the last, and again in the second,
-until the function that runs has been left.
+Here a Ctrl-C is delivered a moment later in the first case, and again in the second, until the
+function that runs has been left.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import _thread
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -33,21 +31,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Seconds after which a Ctrl-C that would not be heard, or that may be lost, is delivered again.
 _SOON = 0.01
 _LATER = 0.2
-# Seconds that it waits for an import to end: a program may do all its work in one.
-_IMPORT = 3.0
 
 
 # Python functions that compiled code calls without looking for errors: numba's look-up of classes,
 # and what LLVM calls when it has compiled something or looks whether it has.
 _DEAF = {"_numba_unpickle", "_raw_object_cache_notify", "_raw_object_cache_getbuffer"}
-_IMPORTING = "<frozen importlib._bootstrap>"
 
 
-def _unheard(frame: FrameType | None, importing: bool) -> bool:
-    """Tell whether an error raised in here would be forgotten or, if asked, is in an import."""
+def _unheard(frame: FrameType | None) -> bool:
+    """Tell whether an error raised in here would be forgotten."""
     while frame is not None:
-        code = frame.f_code
-        if code.co_name in _DEAF or (importing and code.co_filename == _IMPORTING):
+        if frame.f_code.co_name in _DEAF:
             return True
         frame = frame.f_back
     return False
@@ -66,7 +60,6 @@ class _Interrupts:
 
     def __init__(self) -> None:
         self.seen = False
-        self._began = 0.0
         self._again = False
         self._closed = False
         self._lock = threading.Lock()
@@ -75,10 +68,8 @@ class _Interrupts:
         again, self._again = self._again, False
         if again and self._closed:
             return
-        if not self.seen:
-            self._began = time.monotonic()
         self.seen = True
-        unheard = _unheard(frame, time.monotonic() - self._began < _IMPORT)
+        unheard = _unheard(frame)
         timer = threading.Timer(_SOON if unheard else _LATER, self._deliver)
         timer.daemon = True
         timer.start()

@@ -74,4 +74,10 @@ def _main(words: list[str]) -> int:
     with _uninterrupted():
         from bayescut.cli._app import run
 
+        if words and not words[0].startswith("-") and "--help" not in words:
+            # What commands import when they begin to work: half done, it is a strange error.
+            import bayescut.estimators._ensemble  # noqa: F401
+
+            with suppress(ImportError):
+                import pandas  # noqa: F401
     return run(words)
