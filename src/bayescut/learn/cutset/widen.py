@@ -84,15 +84,16 @@ def fit_leaves(
     def settle(node: Settled) -> list[tuple[IntArray, float, Leaf | NormalLeaf]]:
         fit = fits[id(node)]
         parts: list[tuple[IntArray, float, Leaf | NormalLeaf]] = []
-        rest = fit
+        rest: LeafFit | None
         if isinstance(fit, Beside):
             parts.append((fit.normal.columns, fit.normal_score, fit.normal))
-            if fit.rest is None:
-                return parts
             rest = fit.rest
-        assert isinstance(rest, LeafFit)
-        rest = leaves.merged(rest) if merge else rest
-        return [*parts, (np.sort(rest.columns), rest.score, leaves.settle(rest))]
+        else:
+            rest = fit
+        if rest is not None:
+            rest = leaves.merged(rest) if merge else rest
+            parts.append((np.sort(rest.columns), rest.score, leaves.settle(rest)))
+        return parts
 
     settled = side_by_side(settle, kept, n_jobs)
     for node, parts in zip(kept, settled, strict=True):
