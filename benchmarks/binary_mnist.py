@@ -49,7 +49,10 @@ STEPS = 4
 
 def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]:
     """Makers of the models, given the file of their checkpoint."""
-    em: dict[str, Any] = {"assignment": "sampled", "tol": 0.0, "random_state": 0, "verbose": 1}
+    em: dict[str, Any] = {
+        "structure": "cnetbd", "ess": 0.1, "gaussian": False, "assignment": "sampled", "tol": 0.0,
+        "random_state": 0, "verbose": 1,
+    }  # fmt: skip
     if small:  # to see that everything runs
         return {
             "CNetBD": lambda path: bc.CNetBD(verbose=1),
@@ -73,7 +76,7 @@ def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]
         "EM-100": lambda path: bc.CutsetMixture(100, max_iter=STEPS, checkpoint=path, **em),
         "EM-300": lambda path: bc.CutsetMixture(300, max_iter=STEPS, checkpoint=path, **em),
         "EM-300-ess1": lambda path: bc.CutsetMixture(
-            300, ess=1.0, max_iter=2, checkpoint=path, **em
+            300, max_iter=2, checkpoint=path, **em | {"ess": 1.0}
         ),
         "CutsetNetwork": lambda path: bc.CutsetNetwork(verbose=1),
         # Eight members of 123 K parameters each: just under a million. Of 50,000 images, one has

@@ -136,7 +136,7 @@ def measure_speed(name: str, rows: int | None) -> Row:
     data = fetch_debd(name)
     X = np.ascontiguousarray(learning_rows(data)[:rows])
     table = Table(X, Domains.binary(X.shape[1]))
-    job = bc.CutsetMixture(theirs.components)._job()
+    job = bc.EMCNetBD(theirs.components)._job("cnetbd")
     labels = KMeansStart(table, theirs.components).labels(theirs.components, 0)
     best = first = bound = processor = np.inf
     for repetition in range(REPETITIONS + 1):  # the first one compiles

@@ -3,6 +3,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -42,25 +43,33 @@ def test_weights_and_repeated_numbers_give_the_same_mixture():
     assert np.allclose(weighted.score_samples(X), repeated.score_samples(X))
 
 
-@pytest.fixture(scope="module")
-def X():
+def clusters():
     rng = np.random.default_rng(0)
     centres = rng.random((3, 10)) < 0.5
-    hidden = rng.integers(0, 3, 600)
-    flips = rng.random((600, 10)) < 0.1
-    return (centres[hidden] ^ flips).astype(np.uint8)
+    while True:
+        hidden = rng.integers(0, 3, 600)
+        flips = rng.random((600, 10)) < 0.1
+        yield (centres[hidden] ^ flips).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return next(clusters())
 
 
 def quiet(**settings):
-    return CutsetMixture(**{"random_state": 0, "tol": 0.01, **settings})
+    return CutsetMixture(**{"structure": "own", "random_state": 0, "tol": 0.01, **settings})
 
 
+@pytest.mark.parametrize("structure", ["auto", "own", "shared", "cnetbd"])
 @pytest.mark.parametrize("assignment", ["soft", "sampled"])
-def test_mixtures_learn_clusters(X, assignment):
-    model = quiet(n_components=3, assignment=assignment).fit(X)
+def test_mixtures_learn_clusters(X, assignment, structure):
+    model = quiet(n_components=3, assignment=assignment, structure=structure).fit(X)
+    assert model.structure_ in ("own", "shared") if structure == "auto" else structure
     assert model.n_components_ == 3
     assert model.weights_.sum() == pytest.approx(1.0)
-    assert model.score(X) > CNetBD().fit(X).score(X) + 0.1
+    _, fresh = islice(clusters(), 2)
+    assert model.score(fresh) > CNetBD().fit(X).score(fresh) + 0.05
     proba = model.predict_proba(X)
     assert proba.shape == (600, 3)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
@@ -194,8 +203,8 @@ def test_warm_start_goes_on(X):
 
 def test_validation_rows_need_something_to_choose(X):
     with pytest.raises(ValueError, match="single number"):
-        quiet(n_components=3).fit(X[20:], X_valid=X[:20])
-    model = quiet(n_components=[3], n_init=2).fit(X[20:], X_valid=X[:20])
+        quiet(n_components=3, gaussian=False).fit(X[20:], X_valid=X[:20])
+    model = quiet(n_components=[3], gaussian=False, n_init=2).fit(X[20:], X_valid=X[:20])
     assert list(model.validation_scores_) == [3]
 
 
@@ -224,7 +233,8 @@ import sys, numpy as np
 from bayescut import CutsetMixture
 X = (np.random.default_rng(0).random((3000, 30)) < 0.4).astype(np.uint8)
 model = CutsetMixture(
-    4, max_iter=100000, tol=0.0, patience=10**9, random_state=0, checkpoint=sys.argv[1]
+    4, structure="own", max_iter=100000, tol=0.0, patience=10**9, random_state=0,
+    checkpoint=sys.argv[1],
 )
 try:
     print("started", flush=True)
@@ -283,7 +293,8 @@ def test_the_papers_mixture(X):
         {"n_components": 0},
         {"n_components": []},
         {"n_components": 2.5},
-        {"criterion": "aic"},
+        {"structure": "aic"},
+        {"width": -1},
         {"assignment": "hard"},
         {"max_iter": -1},
         {"tol": -1.0},
@@ -298,3 +309,38 @@ def test_the_papers_mixture(X):
 def test_bad_settings(X, settings):
     with pytest.raises(ValueError, match="must"):
         quiet(**settings).fit(X)
+
+
+def test_held_out_rows_choose_the_structure(tmp_path):
+    """Few rows with much in common: components of their own would know too little."""
+    rng = np.random.default_rng(3)
+    chain = np.cumsum(rng.random((90, 12)) < 0.15, axis=1) % 2
+    model = CutsetMixture([2, 3], random_state=0).fit(chain)
+    found = {}
+    for structure in ("own", "shared"):
+        found[structure] = CutsetMixture([2, 3], structure=structure, random_state=0).fit(chain)
+    best = max(found, key=lambda name: max(found[name].validation_scores_.values()))
+    assert model.structure_ == best
+    for size, score in model.validation_scores_.items():
+        assert score == max(found[name].validation_scores_[size] for name in found)
+    assert CutsetMixture(3, random_state=0).fit(chain[:49]).structure_ == "own"
+    bc.save(model, tmp_path / "mixture.bc")
+    assert bc.load(tmp_path / "mixture.bc").structure_ == best
+
+
+def test_an_interrupt_while_choosing_leaves_the_best_so_far(X, monkeypatch):
+    from bayescut.estimators import _mixture
+
+    shared = _mixture.SharedLearner.learn
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_mixture.SharedLearner, "learn", interrupted)
+    model = quiet(n_components=2, structure="auto", n_jobs=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert model.structure_ == "own"
+    assert np.isfinite(model.score(X))
+    monkeypatch.setattr(_mixture.SharedLearner, "learn", shared)
+    assert np.isfinite(model.fit(X).score(X))

@@ -81,7 +81,7 @@ def test_impossible_settings(model, settings) -> None:
         ("CutsetMixture", {"n_components": 0}),
         ("CutsetMixture", {"n_components": []}),
         ("CutsetMixture", {"tol": "small"}),
-        ("CutsetMixture", {"criterion": "aic"}),
+        ("CutsetMixture", {"structure": "aic"}),
         ("CutsetEnsemble", {"n_bags": -1}),
         ("CutsetEnsemble", {"shared_widths": [1, 1]}),
         ("CutsetEnsemble", {"prior_scales": 3}),

@@ -24,12 +24,14 @@ from bayescut.estimators._compress import Compressible
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
+    check_width,
     draw_seed,
 )
 from bayescut.exceptions import DataError
 from bayescut.files import save
 from bayescut.learn.components import ComponentLearner
 from bayescut.learn.cutset.learner import CutsetLearner
+from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.cutset.rules import TopGain
 from bayescut.learn.leaves.normal import smooth_columns, with_numbers
 from bayescut.learn.mixture.em import (
@@ -40,12 +42,13 @@ from bayescut.learn.mixture.em import (
     responsibilities,
 )
 from bayescut.learn.mixture.gaussian import NormalLearner
+from bayescut.learn.mixture.shared import SharedLearner
 from bayescut.learn.mixture.start import KMeansStart
-from bayescut.scores.base import BIC, BayesDirichlet
+from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
-# Fewer rows hardly tell whether Gaussians are better than cells.
-_ROWS_FOR_GAUSSIANS = 50
+# Fewer rows hardly tell which structure is better, or whether Gaussians are better than cells.
+_ROWS_TO_CHOOSE = 50
 
 
 class CutsetMixture(Compressible):
@@ -54,17 +57,24 @@ class CutsetMixture(Compressible):
     .. math:: p(x) = \sum_k a_k \, p(x \mid G_k)
 
     Rows are shared out to the components by their responsibilities; every step relearns each
-    component, structure included, from its (fractional) rows by an exact score [1]_, [2]_.
+    component from its (fractional) rows by an exact score [1]_, [2]_. Tables of a component lean on
+    the rows outside it by as much as their likelihood asks for.
 
     Parameters
     ----------
     n_components : int or list of int, default=10
         Number of components. Of a list, the one with the best log-likelihood on held-out rows is
         chosen, and its mixture goes on with all rows.
-    criterion : {"bd", "bic"}, default="bd"
-        Bayes-Dirichlet score or the Bayesian information criterion.
-    ess, beta : float
-        Equivalent sample size of the former, Laplace factor of the latter.
+    structure : {"auto", "own", "shared", "cnetbd"}, default="auto"
+        ``own``: every component is a `CutsetNetwork`, its structure relearned in every step.
+        ``shared``: all have the same thin junction tree, learned once, and tables of their own.
+        ``auto`` takes the one with the better log-likelihood on held-out rows, ``own`` if there are
+        less than 50 rows. ``cnetbd``: every component is a `CNetBD`, as in the paper (see
+        `EMCNetBD`).
+    ess : float, default=1.0
+        Equivalent sample size.
+    width : int, default=6
+        Most parents of a column in a leaf; ``cnetbd`` has trees.
     n_candidates : int or None, default=10
         Columns tried as cuts; None tries all.
     gaussian : bool, default=True
@@ -87,8 +97,8 @@ class CutsetMixture(Compressible):
         kept: that of the largest training log-likelihood, or of the best on held-out rows if
         ``n_components`` is a list.
     validation_fraction : float, default=0.1
-        Part of the rows held out to choose from a list of ``n_components``, or how to take
-        numbers, unless `fit` is given ``X_valid``.
+        Part of the rows held out to choose from a list of ``n_components``, the structure, and how
+        to take numbers, unless `fit` is given ``X_valid``.
     warm_start : bool, default=False
         Go on from the previous result at the next `fit`.
     checkpoint : path or None, default=None
@@ -102,12 +112,15 @@ class CutsetMixture(Compressible):
     ----------
     circuit_ : Circuit
         The mixture as one circuit.
+    structure_ : str
+        What the components are: ``"own"``, ``"shared"`` or ``"cnetbd"``.
     n_components_ : int
         Number of components; fewer than asked for if some ended up with less than one row.
     weights_ : float64 array
         Their weights.
     lower_bounds_ : list of float
-        Mean training log-likelihood after each step.
+        Mean training log-likelihood after each step. Densities of numbers within their cells, the
+        same for all mixtures, are left out, here and in ``validation_scores_``.
     lower_bound_ : float
         The last of them. A mixture has no marginal likelihood in closed form, and no
         ``structure_score_``.
@@ -144,6 +157,7 @@ class CutsetMixture(Compressible):
         "validation_scores_",
         "dropped_",
         "seed_",
+        "structure_",
     )
 
     _one_completion = True
@@ -157,14 +171,15 @@ class CutsetMixture(Compressible):
     validation_scores_: dict[int, float]
     dropped_: float
     seed_: int
+    structure_: str
 
     def __init__(
         self,
         n_components: int | Sequence[int] = 10,
         *,
-        criterion: Literal["bd", "bic"] = "bd",
-        ess: float = 0.1,
-        beta: float = 0.01,
+        structure: Literal["auto", "own", "shared", "cnetbd"] = "auto",
+        ess: float = 1.0,
+        width: int = 6,
         n_candidates: int | None = 10,
         gaussian: bool = True,
         assignment: Literal["soft", "sampled"] = "soft",
@@ -184,9 +199,9 @@ class CutsetMixture(Compressible):
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.criterion = criterion
+        self.structure = structure
         self.ess = ess
-        self.beta = beta
+        self.width = width
         self.n_candidates = n_candidates
         self.gaussian = gaussian
         self.assignment = assignment
@@ -219,8 +234,10 @@ class CutsetMixture(Compressible):
         sample_weight : array-like of shape (n_rows,), optional
             Non-negative weights.
         X_valid : array-like or DataFrame, optional
-            Rows on which the number of components is chosen, from a list. The chosen mixture goes
-            on with ``X`` and ``X_valid`` together. Refused if ``n_components`` is one number.
+            Rows on which the number of components is chosen from a list, as well as what else rows
+            choose. The chosen mixture goes on with ``X`` and ``X_valid`` together. Refused if there
+            is nothing to choose: one number of components and one ``structure`` without
+            ``gaussian``.
 
         Returns
         -------
@@ -280,18 +297,23 @@ class CutsetMixture(Compressible):
 
     def _learn(self, table: Table) -> Circuit:
         sizes = self._sizes_to_try()
+        self._check_choices()
         seed = draw_seed(self.random_state)
-        numbers = smooth_columns(table) if self.gaussian else np.empty(0, dtype=np.int64)
-        jobs = [self._job()]
-        if len(numbers) > 1 and len(table.weighty()) >= _ROWS_FOR_GAUSSIANS:
-            table = with_numbers(table, numbers, np.random.default_rng(seed))
-            jobs.append(self._job(numbers))
+        enough = len(table.weighty()) >= _ROWS_TO_CHOOSE
+        kinds: list[str] = [self.structure]
+        if self.structure == "auto":
+            kinds = ["own", "shared"] if enough else ["own"]
+        numbers: IntArray | None = None
+        if self.gaussian and enough and len(smooth := smooth_columns(table)) > 1:
+            numbers = smooth
+            table = with_numbers(table, smooth, np.random.default_rng(seed))
         valid = None
         if self._valid is not None:
-            if not isinstance(self.n_components, (list, tuple, np.ndarray)):
+            several = isinstance(self.n_components, (list, tuple, np.ndarray))
+            if not several and self.structure != "auto" and not self.gaussian:
                 raise ValueError(
-                    "X_valid has rows to choose n_components on, but that is a single number: give "
-                    "a list, or these rows as part of X"
+                    "X_valid has rows to choose on, but n_components is a single number and there "
+                    "is one structure: give a list, or these rows as part of X"
                 )
             name = type(self).__name__
             codes, values = encode_table(
@@ -305,8 +327,10 @@ class CutsetMixture(Compressible):
         chosen = None
         if resumed is None:
             self.validation_scores_ = {}
-            if len(sizes) > 1 or len(jobs) > 1 or valid is not None:
-                chosen = self._choose(sizes, jobs, table, valid, seed)
+            self.structure_ = kinds[0]
+            choices = len(sizes) * len(kinds) + (numbers is not None)
+            if choices > 1 or valid is not None:
+                chosen = self._choose(sizes, kinds, numbers, table, valid, seed)
         if valid is not None:
             codes, weights = np.vstack([table.codes, valid.codes]), None
             if table.weights is not None:
@@ -316,13 +340,30 @@ class CutsetMixture(Compressible):
                 values = np.vstack([table.values, valid.values])
             table = Table(codes, table.domains, weights, values)
         begun = chosen if resumed is None else resumed[0]
-        job = jobs[-1] if begun is not None and begun.has_normals else jobs[0]
+        if begun is None or not begun.has_normals:
+            numbers = None
+        job = self._job(self.structure_, numbers)
         return self._run(sizes[0], job, table, seed, chosen, resumed)
 
     def _check_settings(self) -> None:
         super()._check_settings()
         self._sizes_to_try()
-        self._job()
+        self._check_choices()
+
+    def _check_choices(self) -> None:
+        check_choice("structure", self.structure, ("auto", "own", "shared", "cnetbd"))
+        check_width("width", self.width)
+        BayesDirichlet(self.ess)
+        check_count("max_iter", self.max_iter, low=0)
+        check_count("patience", self.patience)
+        check_count("n_init", self.n_init)
+        check_choice("assignment", self.assignment, ("soft", "sampled"))
+        if not self.tol >= 0:
+            raise ValueError(f"tol must be at least 0, got {self.tol!r}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}"
+            )
 
     def _sizes_to_try(self) -> list[int]:
         asked = self.n_components
@@ -331,35 +372,38 @@ class CutsetMixture(Compressible):
             raise ValueError("n_components must not be an empty list")
         return [check_count("n_components", size) for size in sizes]
 
-    def _job(self, numbers: IntArray | None = None) -> Callable[..., StructuralEM]:
+    def _job(self, structure: str, numbers: IntArray | None = None) -> Callable[..., StructuralEM]:
         """Structural EM as these parameters ask for, of any table; ``numbers`` are Gaussian."""
-        check_count("max_iter", self.max_iter, low=0)
-        check_count("patience", self.patience)
-        check_count("n_init", self.n_init)
-        check_choice("criterion", self.criterion, ("bd", "bic"))
-        check_choice("assignment", self.assignment, ("soft", "sampled"))
-        if not self.tol >= 0:
-            raise ValueError(f"tol must be at least 0, got {self.tol!r}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}"
-            )
-        score = BayesDirichlet(self.ess) if self.criterion == "bd" else BIC(self.beta)
-        learner: ComponentLearner = CutsetLearner(score, candidates=TopGain(self.n_candidates))
+        learner = self._component_learner(structure)
         if numbers is not None:
             learner = NormalLearner(learner, StructurePrior(), numbers)
         n_jobs = count_jobs(self.n_jobs)
         return partial(StructuralEM, learner, assignment=self.assignment, n_jobs=n_jobs)
 
+    def _component_learner(self, structure: str) -> ComponentLearner:
+        """Learner of the components, numbers in cells."""
+        candidates = TopGain(self.n_candidates)
+        if structure == "cnetbd":
+            return CutsetLearner(BayesDirichlet(self.ess), candidates=candidates)
+        score, prior = BayesDirichlet(self.ess, divide=False), StructurePrior()
+        width = check_width("width", self.width)
+        if structure == "shared":
+            return SharedLearner(score, prior, width)
+        return NetworkLearner(score, prior, width, candidates)
+
     def _choose(
         self,
         sizes: list[int],
-        jobs: list[Callable[..., StructuralEM]],
+        kinds: list[str],
+        numbers: IntArray | None,
         table: Table,
         valid: Table | None,
         seed: int,
     ) -> Circuit:
-        """Fit every kind and number of components on training rows; return the best on held-out."""
+        """Fit structures and numbers of components on training rows; return the best on held-out.
+
+        Whether numbers are Gaussian is asked of the better structure alone.
+        """
         train, held = table, valid
         if held is None:
             rows = table.weighty()
@@ -373,23 +417,33 @@ class CutsetMixture(Compressible):
             train, held = table.take(order[n_valid:]), table.take(order[:n_valid])
         clusters = KMeansStart(train, max(sizes))
         best: tuple[float, Circuit] | None = None
-        runs = [job(train, seed=seed) for job in jobs]
-        total = len(jobs) * len(sizes) * self.n_init * (self.max_iter + 1)
+        n_runs = len(sizes) * self.n_init * (len(kinds) + (numbers is not None))
+        total = n_runs * (self.max_iter + 1)
         with progress(f"{type(self).__name__}: choosing", total, self.verbose) as advance:
-            for em, size, start in itertools.product(runs, sorted(sizes), range(self.n_init)):
-                steps = em.run(em.start(clusters.labels(size, seed + start)))
-                seen: list[Circuit] = []
-                bounds, _ = converge(
-                    steps, told=partial(_remember, seen, advance), **self._stopping()
-                )
-                advance(self.max_iter + 1 - len(bounds))
-                told = evidence_of(held, seen[-1])
-                held_out = seen[-1].log_likelihood(told, n_jobs=em.n_jobs)
-                value = float(np.average(held_out, weights=held.weights))
-                if best is None or value > best[0]:  # ties go to cells and fewer components
-                    best = value, seen[-1]
-                before = self.validation_scores_.get(size, -np.inf)
-                self.validation_scores_[size] = max(value, before)
+
+            def judge(kind: str, gaussian: IntArray | None) -> None:
+                nonlocal best
+                em = self._job(kind, gaussian)(train, seed=seed)
+                for size, start in itertools.product(sorted(sizes), range(self.n_init)):
+                    steps = em.run(em.start(clusters.labels(size, seed + start)))
+                    seen: list[Iteration] = []
+                    bounds, _ = converge(
+                        steps, told=partial(_remember, seen, advance), **self._stopping()
+                    )
+                    advance(self.max_iter + 1 - len(bounds))
+                    found = seen[-1].circuit
+                    held_out = found.log_likelihood(evidence_of(held, found), n_jobs=em.n_jobs)
+                    value = float(np.average(held_out, weights=held.weights))
+                    before = self.validation_scores_.get(size, -np.inf)
+                    self.validation_scores_[size] = max(value, before)
+                    if best is None or value > best[0]:  # ties go to what was tried first
+                        best, self.structure_ = (value, found), kind
+                        self._keep_step(bounds, seed, len(bounds) - 1, seen[-1])
+
+            for kind in kinds:
+                judge(kind, None)
+            if numbers is not None:
+                judge(self.structure_, numbers)
         assert best is not None
         return best[1]
 
@@ -453,6 +507,11 @@ class CutsetMixture(Compressible):
     ) -> None:
         """Keep a step's result: an interrupted run leaves the model of its last step."""
         bounds.append(iteration.lower_bound)
+        self._keep_step(bounds, seed, n_done, iteration)
+        self._save_checkpoint()
+        advance(1)
+
+    def _keep_step(self, bounds: list[float], seed: int, n_done: int, iteration: Iteration) -> None:
         self._keep(
             iteration.circuit,
             lower_bounds_=list(bounds),
@@ -461,8 +520,6 @@ class CutsetMixture(Compressible):
             dropped_=iteration.dropped,
             seed_=seed,
         )
-        self._save_checkpoint()
-        advance(1)
 
     def _save_checkpoint(self) -> None:
         if self.checkpoint is not None:
@@ -493,11 +550,12 @@ class CutsetMixture(Compressible):
                 "the model to go on from was learned from a table with other columns or states"
             )
         self.validation_scores_ = other.validation_scores_
+        self.structure_ = other.structure_
         return other.circuit_, list(other.lower_bounds_), other.seed_
 
 
-def _remember(seen: list[Circuit], advance: Advance, n_done: int, iteration: Iteration) -> None:
-    seen[:] = [iteration.circuit]
+def _remember(seen: list[Iteration], advance: Advance, n_done: int, iteration: Iteration) -> None:
+    seen[:] = [iteration]
     advance(1)
 
 
@@ -555,6 +613,7 @@ class EMCNetBD(CutsetMixture):
     ) -> None:
         super().__init__(
             n_components,
+            structure="cnetbd",
             ess=ess,
             n_candidates=n_candidates,
             gaussian=False,
