@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln
 
-from bayescut import CutsetNetwork
+from bayescut import CutsetEnsemble, CutsetMixture, CutsetNetwork, load, save
 from bayescut.data import Domains
 from bayescut.estimators._validation import check_size, find_identifiers
 from bayescut.exceptions import DataError, IdentifierWarning
@@ -72,10 +72,13 @@ def test_new_names_get_as_much_as_the_marginal_likelihood_asks_for():
 
 
 def test_nothing_but_names():
-    X = np.random.default_rng(0).permutation(100)[:, None].astype(np.uint16)
+    """There is nothing to be independent of: the last column is learned as any other."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.permutation(100), rng.permutation(100)]).astype(np.uint16)
+    np.testing.assert_allclose(CutsetNetwork().fit(X[:, :1]).score_samples(X[:, :1]), -np.log(100))
     with pytest.warns(IdentifierWarning):
         model = CutsetNetwork().fit(X)
-    np.testing.assert_allclose(model.score_samples(X), -np.log(100))
+    np.testing.assert_allclose(model.score_samples(X), -2 * np.log(100))
 
 
 def test_names_are_kept_where_that_is_asked_for():
@@ -114,12 +117,84 @@ def test_copies_of_rows_with_gaps_are_not_more_rows():
     assert model.n_parameters_ < 150
 
 
+MAKERS = {
+    "mixture": lambda **k: CutsetMixture(2, max_iter=3, tol=0.1, random_state=0, n_jobs=1, **k),
+    "ensemble": lambda **k: CutsetEnsemble(2, 2, n_bags=2, random_state=0, n_jobs=1, **k),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_mixtures_and_ensembles_set_names_apart(kind, tmp_path):
+    X, make = rows_with_names(), MAKERS[kind]
+    with pytest.warns(IdentifierWarning, match=r"1 \(150 states\)") as told:
+        model = make().fit(X)
+    assert len(told) == 1
+    names = np.full((150, 3), np.nan)
+    names[:, 1] = X[:, 1]
+    rest = X.astype(float)
+    rest[:, 1] = np.nan
+    np.testing.assert_allclose(model.score_samples(names), -np.log(150))
+    alone = make().fit(X[:, [0, 2]])
+    np.testing.assert_allclose(model.score_samples(rest), alone.score_samples(X[:, [0, 2]]))
+    np.testing.assert_allclose(model.score_samples(X) + np.log(150), model.score_samples(rest))
+    assert model.circuit_.properties.smooth and model.circuit_.properties.decomposable
+    assert model.compress(max_parameters=model.n_parameters_).score(X) == pytest.approx(
+        model.score(X), abs=0.1
+    )
+    if kind == "mixture":
+        assert model.n_components_ == alone.n_components_
+        np.testing.assert_allclose(
+            model.predict_proba(rest), alone.predict_proba(X[:, [0, 2]]), atol=1e-12
+        )
+    else:  # as the leaf does among the rows that are left
+        assert model.oob_score_ == pytest.approx(alone.oob_score_ - np.log(150), abs=1e-3)
+    save(model, tmp_path / "model.bc")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.bc").score_samples(X), model.score_samples(X)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = make(identifiers="keep").fit(X)
+    assert np.isfinite(kept.score(X))
+
+
+def test_a_mixture_with_names_goes_on_from_a_checkpoint(tmp_path):
+    X = rows_with_names()
+    settings = {"n_components": 2, "structure": "own", "tol": 0.0, "patience": 99,
+                "assignment": "sampled", "random_state": 0, "n_jobs": 1}  # fmt: skip
+    path = tmp_path / "em.bc"
+    with pytest.warns(IdentifierWarning):
+        whole = CutsetMixture(max_iter=4, **settings).fit(X)
+        CutsetMixture(max_iter=2, checkpoint=path, **settings).fit(X)
+        second = CutsetMixture(max_iter=4, checkpoint=path, **settings).fit(X)
+        warm = CutsetMixture(max_iter=2, warm_start=True, **settings).fit(X)
+        warm.set_params(max_iter=4).fit(X)
+    np.testing.assert_array_equal(second.score_samples(X), whole.score_samples(X))
+    np.testing.assert_array_equal(warm.score_samples(X), whole.score_samples(X))
+
+
+def test_names_with_gaps_and_validation_rows():
+    X = pd.DataFrame(rows_with_names()).astype(object).map(str)
+    X.iloc[::7, 1] = None
+    X.iloc[3::9, 0] = None
+    with pytest.warns(IdentifierWarning):
+        model = CutsetMixture([1, 2], random_state=0, unseen="missing").fit(
+            X.iloc[20:], X_valid=X.iloc[20:40].ffill().bfill()
+        )
+    assert set(model.validation_scores_) == {1, 2}
+    with pytest.warns(IdentifierWarning):
+        other = CutsetEnsemble(2, 2, n_bags=2, random_state=0, unseen="missing").fit(X)
+    for one in (model, other):
+        assert np.isfinite(one.score(X))
+        assert one.impute(X).notna().to_numpy().all()
+
+
 # The peak is that of a process: no other test may have touched the memory before.
 LEARN_MUCH = """
 import re
 from pathlib import Path
 import numpy as np
-from bayescut import CutsetNetwork
+from bayescut import CutsetEnsemble, CutsetMixture, CutsetNetwork, load, save
 from bayescut.estimators import _validation
 
 def peak():

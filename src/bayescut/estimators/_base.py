@@ -48,11 +48,20 @@ from bayescut.estimators._answers import (
     number_quantiles,
 )
 from bayescut.estimators._predict import PredictMixin
-from bayescut.estimators._validation import check_choice, check_size, check_weights, draw_seed
+from bayescut.estimators._validation import (
+    check_choice,
+    check_size,
+    check_weights,
+    draw_seed,
+    find_identifiers,
+    warn_of_identifiers,
+)
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
+from bayescut.learn.tables.apart import SetApart
 from bayescut.learn.tables.gaps import Completions, fill_empty, with_indicators
 from bayescut.learn.tables.resolution import MOST_CELLS, choose_resolution
+from bayescut.scores.base import BayesDirichlet, Score
 
 
 class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -86,6 +95,10 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
     _takes_gaps = False
     # Cells of a number, of which the learner sees unions.
     _max_cells = MOST_CELLS
+    # What is done about columns of too many states; an argument where it can be chosen.
+    identifiers: str = "keep"
+    # Columns set apart, while a model is fitted.
+    _aside: SetApart | None = None
     # What a checkpoint was made from, see `_fingerprint`.
     _made_from: str | None = None
 
@@ -93,9 +106,29 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
     def _learn(self, table: Table) -> Circuit:
         """Learn a circuit from a complete table and set the learner's own attributes."""
 
-    def _set_apart(self, domains: Domains, n_rows: int) -> IntArray | None:
-        """Columns that the learner takes to be independent of the rest, if there are any."""
-        return None
+    def _identifiers(self, domains: Domains, n_rows: int) -> IntArray:
+        """Columns that are taken to be independent of the rest; one is left if all are."""
+        check_choice("identifiers", self.identifiers, ("independent", "keep"))
+        if self.identifiers == "keep":
+            return np.empty(0, dtype=np.int64)
+        apart = find_identifiers(domains, n_rows)
+        if 0 < len(apart) == len(domains):
+            apart = np.delete(apart, np.argmin(domains.n_states[apart]))
+        return apart
+
+    def _smoothing(self) -> tuple[Score, bool]:
+        """How columns are learned that are set apart: `SetApart.of`."""
+        return BayesDirichlet(1.0), True
+
+    def _set_aside(self, table: Table) -> Table:
+        """Set identifiers apart; returns what is left to learn from."""
+        n_rows = round(table.total_weight())
+        apart = self._identifiers(table.domains, n_rows)
+        if len(apart) == 0:
+            return table
+        warn_of_identifiers(table.domains, n_rows, apart)
+        self._aside = SetApart.of(table, apart, *self._smoothing())
+        return self._aside.others(table)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitEstimator:
         """Learn a circuit from a table.
@@ -134,18 +167,20 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         self._source = column_names(X), is_frame(X), told
         try:
             with late_interrupts():
+                table = self._set_aside(table)
                 if table.has_gaps and not self._takes_gaps:
                     drawn = Completions(table, self._gap_seed(), n_jobs=self._threads())
                     table = drawn.single(0) if self._one_completion else drawn.copies()
                 self._keep(self._learn(table))
         finally:
             del self._source
+            self.__dict__.pop("_aside", None)
         return self
 
     def _resolve(self, table: Table) -> Table:
         """Return the table in the cells that the learner is given, if its pairs can be counted."""
         table = choose_resolution(table)
-        check_size(table.domains, self._set_apart(table.domains, table.n_rows))
+        check_size(table.domains, self._identifiers(table.domains, table.n_rows))
         return table
 
     def _gap_seed(self) -> int:
@@ -176,6 +211,9 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
     def _keep(self, circuit: Circuit, **attributes: Any) -> None:
         """Set the fitted attributes; learners that take long do so after every step."""
         names, from_frame, told = self._source
+        self._learned = circuit
+        if self._aside is not None:
+            circuit = self._aside.beside(circuit)
         self._set_domains(circuit.domains, names, from_frame, told)
         self.circuit_ = circuit
         self.n_parameters_ = circuit.n_parameters

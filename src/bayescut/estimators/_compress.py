@@ -74,7 +74,7 @@ class Compressible(CircuitEstimator):
             weights = check_weights(sample_weight, len(codes))
         small = compress(circuit, most, codes, weights, values=values, n_jobs=self._threads())
         other = copy.copy(self)
-        other.circuit_ = small
+        other.circuit_ = other._learned = small
         other.n_parameters_ = small.n_parameters
         if hasattr(other, "oob_score_"):
             other.oob_score_ = math.nan

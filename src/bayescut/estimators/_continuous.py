@@ -284,7 +284,7 @@ class ContinuousMixture(Compressible):
             most = n_points if in_time else few
             settle(most, began + budget, finish=in_time and valid is None)
         self._save_checkpoint(state)
-        return self.circuit_
+        return self._learned
 
     def _learner(self, seed: int) -> ContinuousLearner:
         n_latent = check_count("n_latent", self.n_latent)

@@ -7,25 +7,19 @@ from typing import Any
 
 from bayescut._jobs import count_jobs
 from bayescut._progress import progress
-from bayescut._typing import IntArray
 from bayescut.circuit import Circuit
-from bayescut.data import Domains
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._validation import (
-    check_choice,
     check_width,
-    find_identifiers,
     repeat_rows,
-    warn_of_identifiers,
 )
-from bayescut.learn.cutset.apart import learn_apart
 from bayescut.learn.cutset.freeze import freeze_cutset
 from bayescut.learn.cutset.grouped import RANKINGS
 from bayescut.learn.cutset.learner import CutsetLearner
 from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.cutset.rules import TopGain
-from bayescut.scores.base import BIC, BayesDirichlet
+from bayescut.scores.base import BIC, BayesDirichlet, Score
 from bayescut.scores.prior import NoPrior, StructurePrior
 
 
@@ -37,38 +31,25 @@ class SingleCutset(CircuitEstimator):
     structure_score_: float
     n_cuts_: int
 
-    # What is done about columns of too many states; an argument where it can be chosen.
-    identifiers: str = "keep"
-
     @abstractmethod
     def _learner(self, n_jobs: int) -> CutsetLearner | NetworkLearner:
         """The growth loop with this estimator's rules."""
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        self._set_apart(Domains([]), 0)
         self._learner(1)
 
-    def _set_apart(self, domains: Domains, n_rows: int) -> IntArray | None:
-        check_choice("identifiers", self.identifiers, ("independent", "keep"))
-        return find_identifiers(domains, n_rows) if self.identifiers == "independent" else None
+    def _smoothing(self) -> tuple[Score, bool]:
+        return self._learner(1).score, bool(getattr(self, "shrinkage", False))
 
     def _learn(self, table: Table) -> Circuit:
         learner = self._learner(count_jobs(self.n_jobs))
-        # Copies of a row with gaps share its weight: they teach no more than one row.
-        n_rows = round(table.total_weight())
-        apart = self._set_apart(table.domains, n_rows)
         table, rows = repeat_rows(table)
         with progress(type(self).__name__, len(rows), self.verbose) as advance:
-            if apart is None or len(apart) == 0:
-                root = learner.learn(table, rows, advance)
-            else:
-                warn_of_identifiers(table.domains, n_rows, apart)
-                root = learn_apart(
-                    lambda some: learner.learn(some, rows, advance),
-                    table, rows, apart, learner.score, getattr(self, "shrinkage", False),
-                )  # fmt: skip
+            root = learner.learn(table, rows, advance)
         self.structure_score_ = root.total_score()
+        if self._aside is not None:
+            self.structure_score_ += self._aside.score
         self.n_cuts_ = root.n_cuts
         return freeze_cutset(root, table.domains)
 

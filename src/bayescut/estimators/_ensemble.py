@@ -130,8 +130,9 @@ class CutsetEnsemble(Compressible):
         that are missing to it.
     random_state : int, Generator or None, default=None
         Seed.
-    n_states, columns, missing, unseen, n_jobs, verbose
-        See `CNetBD`. Without a time budget the result does not depend on the number of threads.
+    identifiers, n_states, columns, missing, unseen, n_jobs, verbose
+        See `CutsetNetwork`. Without a time budget the result does not depend on the number of
+        threads.
 
     Attributes
     ----------
@@ -192,6 +193,7 @@ class CutsetEnsemble(Compressible):
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
+        identifiers: str = "independent",
         n_states: Any = None,
         columns: Any = None,
         missing: str = "random",
@@ -216,6 +218,7 @@ class CutsetEnsemble(Compressible):
         self.time_budget = time_budget
         self.checkpoint = checkpoint
         self.random_state = random_state
+        self.identifiers = identifiers
         self.n_states = n_states
         self.columns = columns
         self.missing = missing
@@ -260,13 +263,15 @@ class CutsetEnsemble(Compressible):
             if pool.n_members:
                 self._settle(pool, copies, seed)
         self._save_checkpoint(pool)
-        return self.circuit_
+        return self._learned
 
     def _resolve(self, table: Table) -> Table:
         """See `CircuitEstimator._resolve`: members see coarser cells, each its own."""
         self._depth = best_depth(table)
         seen = table.domains
-        check_size(seen if self._depth is None else coarser_domains(seen, self._depth))
+        if self._depth is not None:
+            seen = coarser_domains(seen, self._depth)
+        check_size(seen, self._identifiers(seen, table.n_rows))
         return table
 
     def _check_settings(self) -> None:
@@ -344,9 +349,12 @@ class CutsetEnsemble(Compressible):
         """Make the members so far into the fitted model."""
         weights = copies.table.weights
         shares = pool.recipe_weights(weights, copies.group)
+        oob_score = pool.unseen_score(weights, copies.group)
+        if self._aside is not None:
+            oob_score += self._aside.unseen_score
         self._keep(
             pool.circuit(shares),
-            oob_score_=pool.unseen_score(weights, copies.group),
+            oob_score_=oob_score,
             n_members_={recipe: len(members.circuits) for recipe, members in pool.recipes.items()},
             recipe_weights_=shares,
             seed_=seed,

@@ -44,7 +44,7 @@ from bayescut.learn.mixture.em import (
 from bayescut.learn.mixture.gaussian import NormalLearner
 from bayescut.learn.mixture.shared import SharedLearner
 from bayescut.learn.mixture.start import KMeansStart
-from bayescut.scores.base import BayesDirichlet
+from bayescut.scores.base import BayesDirichlet, Score
 from bayescut.scores.prior import StructurePrior
 
 # Fewer rows hardly tell which structure is better, or whether Gaussians are better than cells.
@@ -105,8 +105,8 @@ class CutsetMixture(Compressible):
         File to which the model is saved after every step. If it exists, `fit` goes on from it.
     random_state : int, Generator or None, default=None
         Seed of the start and of sampled assignments.
-    n_states, columns, missing, unseen, n_jobs, verbose
-        See `CNetBD`.
+    identifiers, n_states, columns, missing, unseen, n_jobs, verbose
+        See `CutsetNetwork`.
 
     Attributes
     ----------
@@ -191,6 +191,7 @@ class CutsetMixture(Compressible):
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
+        identifiers: str = "independent",
         n_states: Any = None,
         columns: Any = None,
         missing: str = "random",
@@ -213,6 +214,7 @@ class CutsetMixture(Compressible):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.random_state = random_state
+        self.identifiers = identifiers
         self.n_states = n_states
         self.columns = columns
         self.missing = missing
@@ -316,10 +318,14 @@ class CutsetMixture(Compressible):
                     "is one structure: give a list, or these rows as part of X"
                 )
             name = type(self).__name__
+            aside = self._aside
+            domains = table.domains if aside is None else aside.domains
             codes, values = encode_table(
-                self._valid, table.domains, allow_missing=False, estimator_name=name
+                self._valid, domains, allow_missing=False, estimator_name=name
             )
-            valid = Table(codes, table.domains, None, values)
+            valid = Table(codes, domains, None, values)
+            if aside is not None:
+                valid = aside.others(valid)
         if self.checkpoint is not None:
             held_out = None if valid is None else valid.codes
             self._begin_checkpoint(self.checkpoint, table.codes, table.weights, held_out)
@@ -484,7 +490,7 @@ class CutsetMixture(Compressible):
                 steps = em.run(circuit, first=len(done))
                 _, self.converged_ = converge(steps, told=told, done=done, **self._stopping())
                 state = {name: getattr(self, name) for name in self._state_names}
-                finalists.append((self.lower_bounds_[-1], self.circuit_, state))
+                finalists.append((self.lower_bounds_[-1], self._learned, state))
         _, circuit, state = max(finalists, key=lambda entry: entry[0])
         self._keep(circuit, **state)
         self._save_checkpoint()
@@ -495,7 +501,7 @@ class CutsetMixture(Compressible):
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        return self.circuit_
+        return self._learned
 
     def _told(
         self,
@@ -545,13 +551,31 @@ class CutsetMixture(Compressible):
                 )
         else:
             return None
-        if other.circuit_.domains != domains:
+        if other._learned.domains != domains:
             raise DataError(
                 "the model to go on from was learned from a table with other columns or states"
             )
         self.validation_scores_ = other.validation_scores_
         self.structure_ = other.structure_
-        return other.circuit_, list(other.lower_bounds_), other.seed_
+        return other._learned, list(other.lower_bounds_), other.seed_
+
+    # Of a model with columns set apart, EM goes on with what was learned of the others.
+    def _get_state(self) -> dict[str, Any]:
+        state = super()._get_state()
+        if state and self._made_from is not None and self._learned is not self.circuit_:
+            state["learned"] = self._learned
+        return state
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        learned = state.pop("learned", None)
+        super()._set_state(state)
+        self._learned = self.circuit_ if learned is None else learned
+        if not isinstance(self._learned, Circuit):
+            raise ValueError("learned is not a circuit")
+
+    def _smoothing(self) -> tuple[Score, bool]:
+        return BayesDirichlet(self.ess), True
 
 
 def _remember(seen: list[Iteration], advance: Advance, n_done: int, iteration: Iteration) -> None:
@@ -624,6 +648,7 @@ class EMCNetBD(CutsetMixture):
             validation_fraction=validation_fraction,
             checkpoint=checkpoint,
             random_state=random_state,
+            identifiers="keep",
             n_states=n_states,
             columns=columns,
             missing=missing,
