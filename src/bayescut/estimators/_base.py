@@ -569,6 +569,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         self.circuit_ = state.pop("circuit_")
         if not isinstance(self.circuit_, Circuit):
             raise ValueError("circuit_ is not a circuit")
+        self._learned = self.circuit_
         names, from_frame = state.pop("feature_names"), state.pop("from_frame")
         told = state.pop("told", [])
         m = len(self.circuit_.domains) - (len(told) if type(told) is list else 0)

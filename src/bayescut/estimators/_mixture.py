@@ -570,7 +570,8 @@ class CutsetMixture(Compressible):
         state = dict(state)
         learned = state.pop("learned", None)
         super()._set_state(state)
-        self._learned = self.circuit_ if learned is None else learned
+        if learned is not None:
+            self._learned = learned
         if not isinstance(self._learned, Circuit):
             raise ValueError("learned is not a circuit")
 
