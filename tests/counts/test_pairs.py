@@ -117,3 +117,17 @@ def test_many_states_are_counted_alike_either_way():
     found = count_pairs(codes, layout)
     expected = count_packed(pack(codes, rows, layout), 500, layout)
     np.testing.assert_array_equal(found.counts, expected.counts)
+
+
+@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 1000])
+def test_rows_packed_some_at_a_time_are_counted_alike(n_rows, monkeypatch):
+    rng = np.random.default_rng(n_rows)
+    sizes = np.array([2, 3, 5, 2])
+    codes = rng.integers(0, sizes, (1200, 4)).astype(np.uint8)
+    rows = rng.permutation(1200)[:n_rows].astype(np.int32)
+    layout = bit_layout(np.arange(4), sizes)
+    whole = count_pairs(codes, layout, rows)
+    monkeypatch.setattr("bayescut.counts.pairs._BLOCK", 64)
+    some = count_pairs(codes, layout, rows)
+    assert some.n == whole.n == n_rows
+    np.testing.assert_array_equal(some.counts, whole.counts)

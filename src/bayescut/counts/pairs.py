@@ -18,6 +18,8 @@ from bayescut.data.bits import BitLayout, pack, popcount
 
 # Words of one block: 32 columns of 1024 words are 256 KiB, which stays in the second-level cache.
 _BLOCK_WORDS = 1024
+# Rows that are packed at a time: a million rows of 20 columns of 16 states would have 36 MB.
+_BLOCK = 2**17
 _BLOCK_COLUMNS = 32
 
 
@@ -248,6 +250,15 @@ def count_packed(bits: BitArray, n: int, layout: BitLayout) -> PairCounts:
     return PairCounts(layout, n, counts)
 
 
+def _count_blocks(codes: CodeArray, rows: IntArray, layout: BitLayout) -> PairCounts:
+    """Pair counts of rows that are packed some at a time."""
+    found = count_packed(pack(codes, rows[:_BLOCK], layout), len(rows), layout)
+    for begin in range(_BLOCK, len(rows), _BLOCK):
+        some = rows[begin : begin + _BLOCK]
+        found.counts[...] += count_packed(pack(codes, some, layout), len(some), layout).counts
+    return found
+
+
 def _many_states(layout: BitLayout) -> bool:
     """Whether adding up the pairs of every row is less work than counting bits.
 
@@ -293,7 +304,7 @@ def count_pairs(
         rows = np.arange(len(codes), dtype=np.int32)
     if sample_weight is None:
         if not _many_states(layout):
-            return count_packed(pack(codes, rows, layout), len(rows), layout)
+            return _count_blocks(codes, rows, layout)
         counts = np.empty((layout.n_bits, layout.n_bits), dtype=np.int32)
         count_codes(codes, rows, None, layout.columns, *layout.bit_of_code(), counts)
         return PairCounts(layout, len(rows), counts)

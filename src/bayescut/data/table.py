@@ -82,7 +82,9 @@ class Table:
     @cached_property
     def has_gaps(self) -> bool:
         """Whether any cell is not observed."""
-        return bool((self.codes == missing_code(self.codes.dtype)).any())
+        # Column by column: no table of truth values beside a large one.
+        mark = missing_code(self.codes.dtype)
+        return any(bool((column == mark).any()) for column in self.codes.T)
 
     @cached_property
     def log_inside(self) -> FloatArray:

@@ -156,7 +156,9 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             X, domains, allow_missing=True, estimator_name=type(self).__name__
         )
         check_choice("missing", self.missing, ("random", "informative"))
-        table = self._resolve(fill_empty(Table(codes, domains, weights, values)))
+        table = fill_empty(Table(codes, domains, weights, values))
+        del codes, values  # the learner may see others, and there may be many
+        table = self._resolve(table)
         told: list[int] = []
         if self.missing == "informative":
             if getattr(self, "_valid", None) is not None:

@@ -240,3 +240,15 @@ def test_the_prior_is_normalised_over_parent_sets():
     assert math.exp(-prior.cut_cost(m)) * m + 0.5 == pytest.approx(1.0)
     free = NoPrior()
     assert free.parent_cost(9) == free.leaf_cost(9, 2) == free.cut_cost(9) == 0.0
+
+
+def test_large_nodes_without_tables_of_potentials_are_the_same(monkeypatch):
+    rng = np.random.default_rng(5)
+    X = table(5, 900, np.array([2, 3, 2, 4, 2, 2]))
+    X[:, 1] = np.where(rng.random(900) < 0.8, X[:, 0], X[:, 1])
+    looked_up = CutsetNetwork(n_jobs=2).fit(X)
+    monkeypatch.setattr("bayescut.learn.leaves.junction._MAX_TABLE", 200)
+    monkeypatch.setattr("bayescut.learn.cutset.widen._MANY_ROWS", 300)
+    worked_out = CutsetNetwork(n_jobs=2).fit(X)
+    assert looked_up.structure_score_ == pytest.approx(worked_out.structure_score_, rel=1e-12)
+    np.testing.assert_array_equal(looked_up.score_samples(X), worked_out.score_samples(X))

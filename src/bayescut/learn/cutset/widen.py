@@ -18,6 +18,9 @@ from bayescut.learn.leaves.junction import JunctionLeaves
 from bayescut.learn.leaves.leaf import Leaf, LeafFit, NormalLeaf
 from bayescut.learn.leaves.normal import NormalLeaves
 
+# Rows of a node that is fitted by itself, for the memory of its packed rows.
+_MANY_ROWS = 2**19
+
 
 class Beside(NamedTuple):
     """A Gaussian leaf beside a leaf of the other columns, if there are any."""
@@ -76,7 +79,9 @@ def fit_leaves(
         return fit if beside is None or beside.score <= fit.score else beside
 
     order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i][1]))
-    found = side_by_side(fit_leaf, order, n_jobs)
+    # A node of very many rows is fitted by itself: one at a time is packed, not several.
+    large = sum(len(jobs[i][1]) > _MANY_ROWS for i in order)
+    found = [fit_leaf(i) for i in order[:large]] + side_by_side(fit_leaf, order[large:], n_jobs)
     fits = {id(jobs[i][0]): fit for i, fit in zip(order, found, strict=True)}
     kept = _prune([node for node, _ in jobs], fits)
 

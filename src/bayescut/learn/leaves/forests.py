@@ -80,14 +80,15 @@ class CellTables:
 
     def _extend(self, cells: Cells, ess: float, new: list[int]) -> Cells:
         start, length = cells.start.copy(), cells.length.copy()
-        parts, end = [cells.flat], len(cells.flat)
+        end = len(cells.flat)
         for c in new:
-            table = np.empty(min(self._n + 1, _LONGEST, _MOST_ENTRIES // c))
-            fill_table(self._phi, ess / c, table)
-            parts.append(table)
-            start[c], length[c] = end, len(table)
-            end += len(table)
-        return Cells(np.concatenate(parts), start, length)
+            start[c], length[c] = end, min(self._n + 1, _LONGEST, _MOST_ENTRIES // c)
+            end += length[c]
+        flat = np.empty(end)
+        flat[: len(cells.flat)] = cells.flat
+        for c in new:
+            fill_table(self._phi, ess / c, flat[start[c] : start[c] + length[c]])
+        return Cells(flat, start, length)
 
 
 @inner

@@ -29,8 +29,9 @@ from bayescut.scores.prior import StructureCosts
 MAX_PAIR_CELLS = 4096
 
 
-# Past this many rows tables no longer fit a cache and are seldom looked up twice.
-_MAX_TABLE = 1 << 20
+# Counts of leaves of more rows are not looked up: there are few such leaves, their rows take far
+# longer to count, and tables of a million counts would have 72 MB.
+_MAX_TABLE = 1 << 17
 
 
 class JunctionRule(NamedTuple):
@@ -345,7 +346,7 @@ class JunctionLeaves:
         self.width = width
         self.parameter_cost = score.parameter_cost(n_rows if weight is None else weight)
         self.n_rows = n_rows
-        self._xlogx = np.empty(n_rows + 1 if n_rows < _MAX_TABLE else 0)
+        self._xlogx = np.empty(min(n_rows + 1, _MAX_TABLE))
         fill_table(XLOGX, 0.0, self._xlogx)
         self._tables: dict[float, tuple[FloatArray, IntArray]] = {}
 
@@ -375,7 +376,7 @@ class JunctionLeaves:
         )
         potentials, levels = self._levels(ess)
         xlogx = self._xlogx
-        if table.weights is not None:
+        if table.weights is not None or n >= len(xlogx):
             levels, xlogx = np.full(1, -1), self._xlogx[:0]
         shape = (layout.sizes, layout.ptr)
         order, hosts, parent_ptr, parents, score = grow_junction(
@@ -410,12 +411,10 @@ class JunctionLeaves:
         found = self._tables.get(ess)
         if found is None:
             steps = range(self.width + 2)
-            length = min(self.n_rows + 1, _MAX_TABLE)
-            tables = np.empty((len(steps), length))
+            tables = np.empty((len(steps), len(self._xlogx)))
             for level in steps:
                 fill_table(self.score.potential, ess / 2**level, tables[level])
             levels = np.full(2 ** (self.width + 1) + 1, -1, dtype=np.int64)
-            if length > self.n_rows:
-                levels[[2**level for level in steps]] = steps
+            levels[[2**level for level in steps]] = steps
             found = self._tables[ess] = tables, levels
         return found

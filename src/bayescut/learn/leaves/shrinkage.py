@@ -41,7 +41,7 @@ _FIRST = 3  # the search climbs from here
 
 
 class Outside:
-    """All rows a model is learned from, packed once, to count families outside of a leaf.
+    """All rows a model is learned from, packed once at most, to count families outside of a leaf.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ class Outside:
         self.n_rows = len(rows)
         self._table, self._rows = table, rows
         self._masks: tuple[IntArray, BitArray] | None = None
+        self._bits: BitArray | None = None
         self._making = Lock()
         self._layout = bit_layout(np.arange(table.n_columns), table.sizes)
-        self._bits = pack(table.codes, rows, self._layout)
         self._planes, self._unit = row_planes(table.weights, rows)
 
     def counts(self, fit: LeafFit) -> FloatArray:
@@ -66,7 +66,7 @@ class Outside:
             return rows_left(merge_counts(fit, self._some_counts(fit)), fit.counts)
         layout = self._layout
         every = family_counts(
-            self._bits, self._planes, self._unit, self.n_rows, layout.sizes, layout.ptr,
+            self._packed(), self._planes, self._unit, self.n_rows, layout.sizes, layout.ptr,
             fit.columns, fit.parent_ptr, fit.parents,
         )  # fmt: skip
         return rows_left(merge_counts(fit, every), fit.counts)
@@ -91,6 +91,13 @@ class Outside:
             fit.parent_ptr,
             fit.parents,
         )
+
+    def _packed(self) -> BitArray:
+        """The rows, packed when first asked for: a network of one leaf has none outside."""
+        with self._making:
+            if self._bits is None:
+                self._bits = pack(self._table.codes, self._rows, self._layout)
+            return self._bits
 
     def _state_masks(self) -> tuple[IntArray, BitArray]:
         """The rows of every state of every column; made when first asked for."""

@@ -155,12 +155,15 @@ def available_pairs(table: Table) -> FloatArray:
     rows = some_rows(table)
     for begin in range(0, len(rows), _BLOCK):
         some = rows[begin : begin + _BLOCK]
-        codes, seen = table.codes[some], table.observed[some]
+        codes = table.codes[some]
+        seen = codes != missing_code(codes.dtype)
         ones = np.zeros((len(some), offsets[-1]), dtype=np.float32)
         at, column = np.nonzero(seen)
         ones[at, offsets[column] + codes[at, column]] = 1.0
-        weights = table.all_weights[some].astype(np.float32)
-        counts += (ones * weights[:, None]).T @ ones
+        weighted = ones
+        if table.weights is not None:
+            weighted = ones * table.weights[some, None].astype(np.float32)
+        counts += weighted.T @ ones
     return counts
 
 

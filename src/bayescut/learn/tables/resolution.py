@@ -52,7 +52,7 @@ def best_depth(table: Table) -> int | None:
     if not grids or table.values is None:
         return None
     rows = some_rows(table)
-    weights = table.all_weights[rows]
+    weights = np.ones(len(rows)) if table.weights is None else table.weights[rows]
     fine = available_pairs(table)
     deepest = max(grid.depth for grid in grids.values())
     best, best_score = _LEAST_HALVINGS, -np.inf
