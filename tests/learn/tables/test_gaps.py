@@ -281,3 +281,25 @@ def test_resolution_follows_rows_and_dependence():
     assert loose.sizes[0] < many.sizes[0]
     labels = chain(20, 0)
     assert choose_resolution(labels) is labels
+
+
+def test_tables_ruled_by_cases_are_completed_by_networks(monkeypatch):
+    """A switch says which of four columns the last one repeats: mixtures blur that."""
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        switch, inputs = rng.integers(0, 4, n), rng.integers(0, 4, (n, 4))
+        return np.column_stack([switch, inputs, inputs[np.arange(n), switch]]).astype(float)
+
+    X, fresh = rows(4000), rows(1000)
+    whole = bc.CutsetNetwork().fit(X.astype(int)).score(fresh.astype(int))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    domains = Domains.of_sizes([4] * 6)
+    codes = np.where(np.isnan(X), 255, X).astype(np.uint8)
+    drawn = Completions(Table(codes, domains), 0)
+    assert all(model.properties.deterministic for model in drawn.models)
+    sharp = bc.CutsetNetwork(columns={j: "label" for j in range(6)}).fit(X).score(fresh)
+    monkeypatch.setattr("bayescut.learn.tables.gaps._MOST_CELLS", 0)
+    assert not Completions(Table(codes, domains), 0).models[-1].properties.deterministic
+    blurred = bc.CutsetNetwork(columns={j: "label" for j in range(6)}).fit(X).score(fresh)
+    assert whole >= sharp > blurred + 0.1
