@@ -72,6 +72,9 @@ COUNTERPARTS = {
     "CNetBD": "CNetBD",
     "CNetBIC": "CNetBIC",
     "EMCNetBD": "EM-CNetBD",
+    "Strudel": "Strudel",
+    "LearnSPN": "LearnSPN",
+    "IDSPN": "ID-SPN",
 }
 
 
