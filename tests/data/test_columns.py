@@ -32,6 +32,8 @@ COLUMNS = {
     "many whole floats": (np.arange(N) % 21 * 1.0, "number"),
     "integer": (np.arange(N) % 20, "label"),
     "many integers": (np.arange(N) % 21, "number"),
+    "counts with a tail": (np.array([*range(9), 45, 50])[np.arange(N) % 11], "number"),
+    "few with gaps": (np.arange(N) % 10 * 100, "label"),
     "int8": ((np.arange(N) % 50 - 25).astype(np.int8), "number"),
     "uint16": ((np.arange(N) % 50).astype(np.uint16), "number"),
     "dates": (pd.date_range("2024-01-01", periods=N), "date"),

@@ -6,7 +6,8 @@ column                                              kind
 text, categories, booleans                          label (dates as text: with a warning)
 numbers with fractions                              number
 whole numbers, more than 20 different ones          number
-whole numbers, at most 20 different ones            label
+the same, more than 10, spread over twice as many   number
+other whole numbers                                 label
 dates, times                                        date
 durations                                           duration
 no value observed                                   empty
@@ -48,7 +49,8 @@ from bayescut.exceptions import DataError
 
 __all__ = ["ColumnReport", "TableReport", "describe_table", "learn_domains"]
 
-# Whole numbers with more different values than this are numbers.
+# Whole numbers with more different values than this are numbers. So are those of half as many if
+# they leave out as many between them: counts with a long tail, of which new rows have others.
 _MOST_LABELS = 20
 _KINDS = ("label", "number", "date", "duration")
 # A column whose values differ in this share of the rows, of at least so many, is an identifier.
@@ -389,6 +391,14 @@ def _row_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | N
     return weights
 
 
+def _is_scale(different: NDArray[Any]) -> bool:
+    """Whether whole numbers, all different and in order, are numbers rather than labels."""
+    if 2 * len(different) <= _MOST_LABELS:
+        return False
+    spread = float(different[-1]) - float(different[0]) + 1
+    return len(different) > _MOST_LABELS or spread > 2 * len(different)
+
+
 def _array_kinds(array: NDArray[Any], wanted: list[str | None]) -> list[str]:
     """Return the kinds of the columns of an array of numbers."""
     for kind in wanted:
@@ -405,7 +415,7 @@ def _array_kinds(array: NDArray[Any], wanted: list[str | None]) -> list[str]:
     for column, fraction, kind in zip(array.T, fractions, wanted, strict=True):
         seen = column[~np.isnan(column)]
         many = fraction or bool((seen < 0).any()) or not np.isfinite(seen).all()
-        many = many or len(np.unique(seen)) > _MOST_LABELS
+        many = many or _is_scale(np.unique(seen))
         kinds.append(kind or ("number" if many else "label"))
     return kinds
 
@@ -500,8 +510,8 @@ class _Column:
                 return "number"
         # A few thousand rows settle it for most columns.
         head = np.unique(numbers[:4096])
-        distinct = len(head) if len(head) > _MOST_LABELS else len(np.unique(numbers))
-        return "number" if distinct > _MOST_LABELS else "label"
+        many = len(head) > _MOST_LABELS or _is_scale(np.unique(numbers))
+        return "number" if many else "label"
 
     @staticmethod
     def _stored_dtype(column: Any, kind: str, values: FloatArray) -> str:
