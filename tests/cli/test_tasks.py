@@ -139,3 +139,31 @@ def test_show_depends_given_columns_and_conditions(command: Command, model: Path
     assert "nothing" in command.error("show", model, "--depends", "-", "--given", "nothing")
     assert "--depends" in command.error("show", model, "--given", "smoker")
     assert "bar" in command.error("show", model, "--depends", "-", "--given", "ill | smoker=yes")
+
+
+def test_anomalies_by_a_bare_circuit_and_by_a_detector(
+    command: Command, people: Path, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.choice(["x", "y"], 300)
+    table = pd.DataFrame({"a": a, "b": a, "c": rng.choice(["u", "v"], 300)})
+    bc.save(bc.CutsetNetwork().fit(table).circuit_, tmp_path / "circuit.bc")
+    detector = bc.CutsetOutlierDetector(n_members=2, n_trees=0, n_jobs=1).fit(table)
+    bc.save(detector, tmp_path / "detector.bc")
+    table.loc[7, "b"] = "y" if table.loc[7, "a"] == "x" else "x"
+    path = tmp_path / "pairs.csv"
+    table.to_csv(path, index=False)
+    out = command.ok("anomalies", tmp_path / "circuit.bc", path, "-n", 1, "--json", "-q")
+    assert json.loads(out)[0]["row"] == 7
+    table.loc[9, "c"] = "w"
+    table.to_csv(path, index=False)
+    listed = json.loads(
+        command.ok("anomalies", tmp_path / "detector.bc", path, "-n", 2, "--json", "-q")
+    )
+    assert sorted(entry["row"] for entry in listed) == [7, 9]
+    (odd,) = [entry for entry in listed if entry["row"] == 9]
+    assert odd["cells"][0]["column"] == "c" and odd["cells"][0]["value"] == "w"
+    np.testing.assert_allclose(odd["score"], detector.score_samples(table)[9])
+    options = ("anomalies", tmp_path / "detector.bc", path, "-q", "--unseen")
+    assert "Unseen value 'w'" in command.error(*options, "error")
+    assert json.loads(command.ok(*options, "missing", "-n", 1, "--json"))[0]["row"] == 7

@@ -8,6 +8,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import bayescut as bc
+from bayescut.data import learn_domains, unseen_cells
 from bayescut.exceptions import DataError
 from bayescut.files import dumps, loads
 
@@ -73,3 +74,43 @@ def test_cross_validation_gives_numbers() -> None:
 def test_other_words_are_refused() -> None:
     with pytest.raises(ValueError, match="unseen must be 'error' or 'missing', got 'ignore'"):
         bc.CNetBD(unseen="ignore").fit([[0, 1], [1, 0]])
+
+
+def test_labels_that_training_did_not_show_are_odd() -> None:
+    train = rare_labels()
+    train = train[~train["town"].isin(["Jena", "Gera", "Suhl"])]
+    model = bc.CutsetOutlierDetector(n_members=2, n_trees=0, n_jobs=1).fit(train)
+    test = train.head(4).copy()
+    test["town"] = test["town"].astype(object)
+    test.iloc[0, 0], test.iloc[1, 0] = "Suhl", None
+    scores = model.score_samples(test)
+    assert scores[0] == scores.min() and model.predict(test)[0] == -1
+    hidden = test.assign(town=[None, *test["town"][1:]])
+    usual = model.score_samples(hidden)
+    np.testing.assert_array_equal(scores[1:], usual[1:])
+    surprise = model.surprisal(test)
+    assert surprise.iloc[0, 0] == pytest.approx(np.log(len(train) + 1))
+    assert np.isnan(surprise.iloc[1, 0])
+    np.testing.assert_array_equal(surprise.iloc[0, 1:], model.surprisal(hidden).iloc[0, 1:])
+    # Relative to what was to be expected of the town.
+    chance = model._cell_posterior(*model._read_table(hidden.head(1)), 0)[0]
+    expected = np.log(len(train) + 1) + (chance * np.log(chance)).sum()
+    assert model.surprisal(test, relative=True).iloc[0, 0] == pytest.approx(expected)
+    again = loads(dumps(model))
+    np.testing.assert_array_equal(again.score_samples(test), scores)
+    # A row of nothing but unknown labels is odd, too.
+    strange = pd.DataFrame({"town": ["Suhl"], "warm": [None], "size": [None]})
+    assert model.score_samples(strange)[0] == pytest.approx(-np.log(len(train) + 1))
+    with pytest.raises(DataError, match="Unseen value 'Suhl'"):
+        model.set_params(unseen="error").score_samples(test)
+    np.testing.assert_array_equal(model.set_params(unseen="missing").score_samples(test), usual)
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_unseen_cells(frame: bool) -> None:
+    X = np.array([[0, 1], [1, 0], [2, 1]])
+    table = pd.DataFrame(X, columns=["a", "b"]) if frame else X
+    domains = learn_domains(table)
+    odd = np.array([[3.0, np.nan], [1.0, 0.0], [0.0, 7.0]])
+    found = unseen_cells(pd.DataFrame(odd, columns=["a", "b"]) if frame else odd, domains)
+    np.testing.assert_array_equal(found, [[True, False], [False, False], [False, True]])

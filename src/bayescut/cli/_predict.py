@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -188,31 +187,40 @@ def anomalies(
     """List the rows of a table that fit a model least, and the cells to blame.
 
     The score compares a row's log-likelihood with rows drawn from the model that have the same
-    gaps, in standard deviations. A cell's surprisal is -ln p(cell | the rest of the row) above what
+    gaps, in standard deviations. Labels that an outlier detector does not know are odd, unless
+    --unseen says otherwise. A cell's surprisal is -ln p(cell | the rest of the row) above what
     is to be expected there.
     """
     from bayescut.estimators._density import posterior
-    from bayescut.estimators._outliers import standard_scores
+    from bayescut.estimators._outliers import CutsetOutlierDetector, standard_scores
     from bayescut.estimators._predict import cell_surprisal
 
     one_pipe(model=model_file, table=table)
     model = load_model(model_file)
     found = read_table(table, options, model.domains)
     frame = match_table(found.used, model.domains, found.title, options.day_first)
-    given = _read(model, frame, unseen, False)
+    detector = model.model if isinstance(model.model, CutsetOutlierDetector) else None
+    if detector is not None and unseen is not None:
+        detector.set_params(unseen=unseen.value)
+    odd = detector is not None and detector.unseen == "odd"
+    given = _read(model, frame, UnseenChoice.missing if odd else unseen, False)
     codes, values = given.codes, given.values
     with compiling(quiet=options.quiet):
-        scores = standard_scores(model.circuit, codes, values, seed=0)
+        if detector is not None:
+            scores = detector._scores(codes, values, detector._unseen(frame))
+        else:
+            scores = standard_scores(model.circuit, codes, values, seed=0)
         order = np.argsort(scores, kind="stable")[:n]
-        # A detector knows more of single cells than its circuit.
-        ask = getattr(model.model, "_cell_posterior", partial(posterior, model.circuit))
-        surprise = cell_surprisal(
-            model.circuit.domains,
-            codes[order],
-            None if values is None else values[order],
-            True,
-            ask,
-        )
+        worst_codes, worst_values = codes[order], None if values is None else values[order]
+        if detector is not None:
+            # It knows more of single cells than its circuit.
+            surprise = detector._cell_surprisal(frame.iloc[order], worst_codes, worst_values, True)
+        else:
+
+            def ask(some: Any, numbers: Any, column: int) -> Any:
+                return posterior(model.circuit, some, column, values=numbers)
+
+            surprise = cell_surprisal(model.circuit.domains, worst_codes, worst_values, True, ask)
     listed = []
     for row, line in zip(order.tolist(), surprise, strict=True):
         known = np.flatnonzero(~np.isnan(line))

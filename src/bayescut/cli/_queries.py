@@ -46,6 +46,8 @@ def _read(model: LoadedModel, frame: Any, unseen: UnseenChoice | None, tell: boo
     from bayescut.data import encode_table
 
     chosen: Any = getattr(model.model, "unseen", "error") if unseen is None else unseen.value
+    if chosen == "odd":  # of outlier detectors; no likelihood knows what to make of it
+        chosen = "error"
     if chosen == "missing":
         frame = _without_text(frame, model.domains)
     try:

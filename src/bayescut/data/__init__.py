@@ -11,7 +11,7 @@ from bayescut.data.domains import (
     code_dtype,
     missing_code,
 )
-from bayescut.data.encode import decode, encode, encode_table
+from bayescut.data.encode import decode, encode, encode_table, unseen_cells
 from bayescut.data.evidence import (
     Interval,
     above,
@@ -54,4 +54,5 @@ __all__ = [
     "learn_domains",
     "learn_grid",
     "missing_code",
+    "unseen_cells",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayescut._typing import CodeArray, FloatArray
+from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.data.domains import (
     MISSING8,
     Domain,
@@ -41,7 +41,7 @@ from bayescut.data.tables import (
 from bayescut.data.times import time_cells
 from bayescut.exceptions import DataError
 
-__all__ = ["decode", "encode", "encode_table"]
+__all__ = ["decode", "encode", "encode_table", "unseen_cells"]
 
 
 def encode(
@@ -138,6 +138,36 @@ def encode_table(
     return _encode(X, domains, allow_missing, unseen, estimator_name, keep_values=True)
 
 
+def unseen_cells(X: Any, domains: Domains, estimator_name: str = "the model") -> NDArray[np.bool_]:
+    """Find the cells whose labels training did not show.
+
+    Parameters
+    ----------
+    X, domains, estimator_name
+        As for :func:`encode`.
+
+    Returns
+    -------
+    bool array of shape (n, m)
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayescut.data import learn_domains, unseen_cells
+    >>> domains = learn_domains(pd.DataFrame({"colour": ["red", "blue"]}))
+    >>> unseen_cells(pd.DataFrame({"colour": ["red", "green", None]}), domains)
+    array([[False],
+           [ True],
+           [False]])
+    """
+    marks: list[tuple[IntArray, IntArray]] = []
+    codes, _ = _encode(X, domains, True, "missing", estimator_name, keep_values=False, marks=marks)
+    found = np.zeros(codes.shape, dtype=np.bool_)
+    for rows, columns in marks:
+        found[rows, columns] = True
+    return found
+
+
 def _encode(
     X: Any,
     domains: Domains,
@@ -145,6 +175,7 @@ def _encode(
     unseen: str,
     estimator_name: str,
     keep_values: bool,
+    marks: list[tuple[IntArray, IntArray]] | None = None,
 ) -> tuple[CodeArray, FloatArray | None]:
     if unseen not in ("error", "missing"):
         raise DataError(f"unseen must be 'error' or 'missing', not {unseen!r}.")
@@ -162,7 +193,7 @@ def _encode(
     continuous = np.flatnonzero(domains.n_states == 0)
     if len(continuous):
         raise DataError(f"Column {int(continuous[0])} is continuous and has no codes.")
-    job = _Job(domains, allow_missing, unseen == "missing")
+    job = _Job(domains, allow_missing, unseen == "missing", marks)
     codes_are_labels = all(domain.start == 0 for domain in domains)
     if is_frame(table):
         dtypes = set(table.dtypes)
@@ -204,9 +235,19 @@ def _encode(
 
 
 class _Job:
-    """One call of :func:`encode`: the domains and what to do with cells that have no code."""
+    """One call of :func:`encode`: the domains and what to do with cells that have no code.
 
-    def __init__(self, domains: Domains, allow_missing: bool, forgive_unseen: bool) -> None:
+    Rows and columns of unseen labels are added to ``marks``, if there are any.
+    """
+
+    def __init__(
+        self,
+        domains: Domains,
+        allow_missing: bool,
+        forgive_unseen: bool,
+        marks: list[tuple[IntArray, IntArray]] | None = None,
+    ) -> None:
+        self.marks = [] if marks is None else marks
         self.domains = domains
         self.allow_missing = allow_missing
         self.forgive_unseen = forgive_unseen
@@ -230,6 +271,8 @@ class _Job:
                 if not self.forgive_unseen:
                     row, column = np.argwhere(outside)[0].tolist()
                     self._refuse(values[row, column], rows.start + row, column)
+                where_rows, where_columns = np.nonzero(outside)
+                self.marks.append((rows.start + where_rows, where_columns))
                 missing = outside if missing is None else missing | outside
             if missing is not None and not self.allow_missing:
                 row, column = np.argwhere(missing)[0].tolist()
@@ -283,6 +326,8 @@ class _Job:
                     if refused.any():
                         row = rows.start + int(np.argmax(refused))
                         self._refuse(cell(row, column), row, column)
+                    unseen = rows.start + np.flatnonzero(found == UNSEEN)
+                    self.marks.append((unseen, np.full(len(unseen), column)))
                     found = np.where(found < 0, self.mark, found)
                 codes[rows, column] = found
         return codes

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 from sklearn.utils.validation import check_is_fitted
 
 from bayescut._interrupts import interruptible
@@ -62,14 +63,19 @@ class SurprisalMixin:
                [5.3, 5.3]])
         """
         codes, values = self._read_table(X)
-        found = cell_surprisal(self.circuit_.domains, codes, values, relative, self._cell_posterior)
-        found = found[:, : len(self.domains_)]
+        found = self._cell_surprisal(X, codes, values, relative)[:, : len(self.domains_)]
         if not is_frame(X):
             return found
         import pandas as pd
 
         names = [d.name if d.name is not None else j for j, d in enumerate(self.domains_)]
         return pd.DataFrame(found, index=X.index, columns=names)
+
+    def _cell_surprisal(
+        self, X: Any, codes: CodeArray, values: FloatArray | None, relative: bool
+    ) -> FloatArray:
+        """Surprisal of the cells of a table ``X`` that has been read."""
+        return cell_surprisal(self.circuit_.domains, codes, values, relative, self._cell_posterior)
 
     def _cell_posterior(
         self, codes: CodeArray, values: FloatArray | None, column: int
@@ -231,17 +237,21 @@ def cell_surprisal(
         for rows in _blocks(np.flatnonzero(observed[:, j])):
             found = ask(codes[rows], None if values is None else values[rows], j)
             own = np.take_along_axis(found, codes[rows, j][:, None].astype(np.int64), axis=1)[:, 0]
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore"):
                 surprise = -np.log(own)
-                entropy = -np.where(found > 0, found * np.log(found), 0.0).sum(axis=1)
             if relative:
                 surprise += log_mass[codes[rows, j]]
-                out[rows, j] = surprise - entropy - found @ log_mass
+                out[rows, j] = surprise - entropy(found) - found @ log_mass
                 continue
             if domain.grid is not None and values is not None:
                 surprise -= domain.grid.log_inside(values[rows, j], codes[rows, j])
             out[rows, j] = surprise
     return out
+
+
+def entropy(found: FloatArray) -> FloatArray:
+    """Entropy of the distributions in the rows of a table of probabilities."""
+    return np.asarray(-xlogy(found, found).sum(axis=1))
 
 
 def _blocks(rows: Any) -> list[Any]:

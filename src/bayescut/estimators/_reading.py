@@ -29,13 +29,16 @@ class TableReader(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     n_jobs: int | None
 
+    # What queries may do with labels that training did not show.
+    _unseen_choices: tuple[str, ...] = ("error", "missing")
+
     domains_: Domains
     n_features_in_: int
 
     def _check_settings(self) -> None:
         """Raise an error if a setting cannot be used."""
         count_jobs(self.n_jobs)
-        check_choice("unseen", self.unseen, ("error", "missing"))
+        check_choice("unseen", self.unseen, self._unseen_choices)
         check_count("n_members", self.n_members)
         check_width("width", self.width)
         if self.time_budget is not None:
@@ -70,11 +73,10 @@ class TableReader(BaseEstimator):  # type: ignore[misc]
 
 def encode_rows(model: Any, X: Any) -> tuple[CodeArray, FloatArray | None]:
     """Encode a table by the domains of a fitted estimator; missing cells stay missing."""
-    unseen: Any = model.unseen
     return encode_table(
         X,
         model.domains_,
         allow_missing=True,
-        unseen=unseen,
+        unseen="error" if model.unseen == "error" else "missing",
         estimator_name=type(model).__name__,
     )
