@@ -140,7 +140,7 @@ class Report:
         ticks = ["copies,\nsynthetic", "copies,\nheld out"]
         if self.target is not None:
             heights += [self.accuracy, self.accuracy_real]
-            ticks += ["accuracy,\nfrom synthetic", "accuracy,\nfrom real"]
+            ticks += ["accuracy,\nfrom\nsynthetic", "accuracy,\nfrom real"]
         bars.bar(range(len(heights)), heights, color=[ink, real] * 2)
         bars.set_xticks(range(len(heights)), ticks, fontsize=8)
         bars.set_ylim(0, 1)

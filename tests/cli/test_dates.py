@@ -128,3 +128,9 @@ def test_labels_that_are_dates_if_that_is_said(command: Command, tmp_path: Path)
     table = written(tmp_path / "t.csv", "%Y-%m-%d", rows(60))
     out = json.loads(command.ok("check", table, "--json", "--kind", "since=label"))
     assert out["columns"][0]["kind"] == "label"
+
+
+def test_anomalies_show_days_without_a_time(command: Command, model: Path, tmp_path: Path) -> None:
+    table = written(tmp_path / "t.csv", "%Y-%m-%d", rows(40))
+    out = command.ok("anomalies", model, table, "-n", 40)
+    assert "since=2" in out and "00:00:00" not in out

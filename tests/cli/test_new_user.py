@@ -47,6 +47,7 @@ class Excerpt:
     encoding: str = "utf-8"
     line_end: str = "\n"
     suffix: str = ".csv"
+    codes: str = ""
 
     @property
     def left_out(self) -> list[str]:
@@ -214,6 +215,7 @@ TEN = {
         header=False,
         gap="?",
         gaps={"surgery": 0.02, "extremities": 0.3, "temperature": 0.2},
+        codes="6",
     ),
     "satellites": Excerpt(
         {
@@ -239,14 +241,15 @@ def test_a_new_user(command: Command, tmp_path: Path, name: str) -> None:
     path.write_bytes(gzip.compress(content) if kind.suffix.endswith("gz") else content)
     ignore = ["--ignore", ",".join(kind.left_out)] if kind.left_out else []
     quiet = [] if kind.header else ["--no-header"]
-    kinds = _kinds(command, path, ignore + quiet)
+    codes = ["--kind", f"{kind.codes}=label"] if kind.codes else []
+    kinds = _kinds(command, path, ignore + quiet + codes)
     expected_kinds = {"real": "number", "date": "date"}
     assert list(kinds.values()) == [
         expected_kinds.get(values, "label") if isinstance(values, str) else "label"
         for values in kind.columns.values()
         if values != "id"
     ]
-    fit = ["fit", path, "-o", model, *ignore, "--json"]
+    fit = ["fit", path, "-o", model, *ignore, *codes, "--json"]
     code, out, err = command(*fit)
     assert code == 0, err
     # The one thing that is said: that there is no header, if there is none.
@@ -347,6 +350,8 @@ class Published:
         Identifiers, which a user leaves out.
     header : bool
     separator : str
+    codes : str
+        Columns said to be labels, which have leading zeros.
     """
 
     question: str
@@ -354,6 +359,7 @@ class Published:
     ignore: str = ""
     header: bool = False
     separator: str = ","
+    codes: str = ""
 
 
 REAL = {
@@ -363,7 +369,10 @@ REAL = {
     "breast-cancer": Published("P(9=recurrence-events | 0=40-49)", ()),
     "gefs-german": Published("P(20=2 | 1 > 24, 0=A11)", ("1", "4", "12"), separator=" "),
     "horse-colic": Published(
-        "P(23=1 | 38 <= 3 < 39.5)", ("3", "4", "5", "15", "18", "19", "21", "24"), ignore="2"
+        "P(23=1 | 38 <= 3 < 39.5)",
+        ("3", "4", "5", "15", "18", "19", "21"),
+        ignore="2",
+        codes="24=label,25=label,26=label",
     ),
     "satellites": Published(
         "P(Class_of_Orbit | Period_minutes >= 1400)",
@@ -394,15 +403,16 @@ def test_the_files_at_hand(command: Command, tmp_path: Path, name: str) -> None:
         pytest.skip("the file is not on this machine")
     kind = REAL[name]
     options = ["--ignore", kind.ignore] if kind.ignore else []
+    codes = ["--kind", kind.codes] if kind.codes else []
     model = tmp_path / "m.bc"
-    code, out, err = command("fit", path, "-o", model, "--json", *options)
+    code, out, err = command("fit", path, "-o", model, "--json", *options, *codes)
     assert code == 0, err
     # Nothing but that there is no header, and which columns teach nothing.
     said = err.splitlines()
     assert ("has no header" in err) is not kind.header
     assert all("has no header" in line or "taken to be independent" in line for line in said)
     options += [] if kind.header else ["--no-header"]
-    kinds = _kinds(command, path, options)
+    kinds = _kinds(command, path, options + codes)
     assert tuple(column for column, what in kinds.items() if what == "number") == kind.numbers
 
     # Answers are asked for a part of the file: everything is slower than counting.

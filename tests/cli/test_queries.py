@@ -134,6 +134,8 @@ def test_questions_through_a_pipe(command: Command, model: Path) -> None:
         ("P(ill=1 | )", ""),
         ("P()", "asks for nothing"),
         ("P(ill=1", "Expected ')', found the end at character 8"),
+        ("P(home town=1)", "Names and values with blanks or signs stand in quotes."),
+        ("P(height (cm) > 3)", "Names and values with blanks or signs stand in quotes."),
         ("P(ill=1) x", "Expected the end, found 'x'"),
         ("P(ill=1 | age)", "'age' in 'P(ill=1 | age)' is a column without a value"),
         ("P(ill=)", "Expected a value, found ')'"),

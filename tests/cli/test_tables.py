@@ -437,3 +437,34 @@ def test_one_is_one(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x\n1\n2\n", encoding="utf-8")
     assert "2 rows, 1 column\n" in command.ok("check", path)
+
+
+# ----------------------------------------------------------------------------------- leading zeros
+
+
+def test_labels_keep_their_leading_zeros(command: Command, tmp_path: Path) -> None:
+    codes = [f"{i:05d}" for i in range(998, 1006)]
+    rows = [f"{code},{i % 2},{i}" for i, code in enumerate(codes * 10)]
+    table = write(tmp_path / "t.csv", "\n".join(["zip code,side,n", *rows, ""]))
+    model = tmp_path / "t.bc"
+    _, _, err = command("check", table)
+    assert "'zip code' loses the leading zeros" in err and "--kind 'zip code=label'" in err
+    assert "'n'" not in err and "'side'" not in err
+    command.ok("fit", table, "-o", model, "--kind", "zip code=label")
+    drawn = command.ok("sample", model, "-n", 20).splitlines()[1:]
+    assert {line.split(",")[0] for line in drawn} <= set(codes)
+    answer = command.ok("query", model, "P('zip code'=00998)")
+    assert float(answer.split("=")[-1].split()[0]) == pytest.approx(1 / 8, rel=0.2)
+    assert "zeros" not in command("check", table, "--kind", "zip code=number")[2]
+    # Columns of a file without names keep their numbers when others are left out.
+    bare = write(tmp_path / "bare.csv", "\n".join([f"{i % 3},{row}" for i, row in enumerate(rows)]))
+    args = (bare, "--no-header", "--ignore", "0", "--json")
+    found = json.loads(command.ok("check", *args, "--kind", "1=label,3=label"))["columns"]
+    assert [(c["name"], c["dtype"], c["kind"]) for c in found] == [
+        ("1", "str", "label"),
+        ("2", "int64", "label"),
+        ("3", "int64", "label"),
+    ]
+    args = (bare, "--no-header", "--ignore", "0")
+    command.ok("fit", *args, "-o", model, "--kind", "1=label")
+    assert "mean log-likelihood" in command.ok("score", model, *args)

@@ -459,8 +459,10 @@ def test_hostile_domains():
 def test_domains_of_numbers():
     domains = learn_domains(frame("float", "dates", "durations", "many integers"), numbers=True)
     number, date, duration, integer = domains
-    assert number.known_values().startswith("It holds values of kind number, in training from -")
+    assert number.known_values().startswith("It holds values of kind number, 98% of them from -")
     assert "2024-01-01 to 2024-02-29" in date.known_values()
+    ages = learn_domains(pd.DataFrame({"age": np.arange(18, 81).repeat(4)}), numbers=True)[0]
+    assert ages.known_values().endswith("98% of them from 18 to 80.")
     assert date.code(datetime.date(2024, 1, 2)) == date.code("2024-01-02") == 1
     assert date.code(NOW) == date.find(np.datetime64("2024-02-28"))
     assert date.label(0) == datetime.date(2024, 1, 1)

@@ -124,3 +124,9 @@ def test_real_columns(name):
     for column, step in enumerate(STEPS[name]):
         if step is not None:
             assert step_of(table[:, column])[0] == pytest.approx(step, rel=1e-12)
+
+
+@pytest.mark.parametrize("weight", [1e-20, 1e20])
+def test_weights_that_no_grid_holds_are_told(weight):
+    with pytest.raises(DataError, match="multiply sample_weight by a constant"):
+        distinct_values(np.array([1.0, 2.5]), np.array([weight, weight]))

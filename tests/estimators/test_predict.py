@@ -137,3 +137,11 @@ def test_dates_and_durations_are_predicted_as_such():
     assert low.dtype.kind == "M" and (low < found).all() and (found < high).all()
     took = model.quantile(early, target="took", q=0.5)
     assert took.dtype.kind == "m" and (took <= np.timedelta64(4, "D")).all()
+
+
+def test_truth_values_are_predicted_as_such():
+    table = pd.DataFrame({"on": [True, False] * 30, "n": [2**60 + 1, 2**60] * 30})
+    model = CNetBD().fit(table)
+    found = model.predict(table.head(2), target="on")
+    assert found.dtype == bool and found.tolist() == [True, False]
+    assert model.predict(table.head(2), target="n").tolist() == [2**60 + 1, 2**60]

@@ -313,3 +313,28 @@ def test_dates_in_arrays_are_read_as_they_are_given_back() -> None:
         warnings.simplefilter("ignore")
         with pytest.raises(DataError, match=r"'yesterday' in row 2.*is no date"):
             model.score_samples(array)
+
+
+@pytest.mark.parametrize("job", ["density", "imputer"])
+def test_observed_cells_keep_digits_that_floats_have_not(job):
+    rng = np.random.default_rng(0)
+    n = 60
+    table = pd.DataFrame(
+        {
+            "id": rng.integers(10**17, 10**18, n),
+            "seen": pd.array(rng.integers(2**62, 2**63 - 1, n), dtype="Int64"),
+            "at": pd.to_datetime(rng.integers(10**18, 2 * 10**18, n), unit="ns", utc=True),
+            "took": pd.to_timedelta(rng.integers(0, 10**15, n), unit="ns"),
+            "kind": rng.choice(["a", "b"], n),
+        }
+    )
+    table.loc[::3, ["seen", "at", "took", "kind"]] = None
+    if job == "density":
+        filled = bc.CNetBD().fit(table).impute(table)
+    else:
+        filled = bc.CutsetImputer(n_members=2, n_trees=0, n_jobs=1).fit(table).transform(table)
+    assert filled.notna().all(axis=None)
+    for name in table:
+        known = table[name].notna()
+        assert (filled[name][known] == table[name][known]).all()
+        assert filled[name].dtype == table[name].dtype

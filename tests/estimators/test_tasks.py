@@ -290,6 +290,9 @@ def test_regressor(regressor):
     assert (low <= middle).all() and (middle <= high).all()
     np.testing.assert_array_equal(regressor.predict(features, method="median"), middle)
     np.testing.assert_array_equal(regressor.interval(features, 0.8), np.column_stack([low, high]))
+    for coverage in (0, 1, 80):
+        with pytest.raises(ValueError, match="coverage must be"):
+            regressor.interval(features, coverage)
     inside = np.mean((low <= X.income) & (X.income <= high))
     assert 0.65 < inside <= 1.0
     np.testing.assert_allclose(regressor.predict_cells(features).sum(axis=1), 1.0)
@@ -409,6 +412,17 @@ def test_scores_compare_rows_with_different_gaps(detector):
     assert 0.5 < whole.std() < 2 and 0.5 < part.std() < 2
     blank = pd.DataFrame({"age": [np.nan], "town": [None], "income": [np.nan]})
     assert detector.score_samples(blank)[0] == 0
+
+
+def test_rows_that_are_larger_throughout_are_odd():
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(500, 1))
+    rows = pd.DataFrame(np.exp(0.4 * (shared + rng.normal(size=(500, 6))))).add_prefix("x")
+    model = CutsetOutlierDetector(n_members=4, n_trees=0, n_jobs=1).fit(rows[:250])
+    scores = model.score_samples(pd.concat([rows[250:], rows[250:] * 3]))
+    usual, larger = scores[:250], scores[250:]
+    # 0.60 if numbers count as odd for their size in the outer 1 % alone.
+    assert (larger[:, None] < usual).mean() > 0.8
 
 
 def test_an_odd_row_and_the_cell_to_blame(detector):

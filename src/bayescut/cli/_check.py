@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from bayescut.cli._options import Json, Kinds, TableFile, Text, kinds_of, reads_table
-from bayescut.cli._tables import TableOptions, read_table, with_types
+from bayescut.cli._tables import TableOptions, named_kinds, read_table, with_types
 from bayescut.cli._terminal import emit, emit_json
 
 __all__ = ["check"]
@@ -26,7 +26,9 @@ def check(
     from bayescut.data import describe_table
 
     chosen = kinds_of(kinds)
-    frame = with_types(read_table(table, options).used, options, chosen)
+    frame = read_table(table, options, kinds=chosen).used
+    chosen = named_kinds(chosen, frame)
+    frame = with_types(frame, options, chosen)
     report = describe_table(frame, columns=chosen)
     if as_json:
         emit_json(

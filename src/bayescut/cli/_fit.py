@@ -16,7 +16,7 @@ from bayescut.cli._forecast import forecast
 from bayescut.cli._options import Gaps, Json, Kinds, TableFile, Text, kinds_of, reads_table
 from bayescut.cli._output import output_stream
 from bayescut.cli._silence import is_quiet
-from bayescut.cli._tables import PIPE, TableOptions, read_table, with_types
+from bayescut.cli._tables import PIPE, TableOptions, named_kinds, read_table, with_types
 from bayescut.cli._terminal import emit, emit_json, is_terminal, note, waiting
 from bayescut.exceptions import DataError
 
@@ -77,7 +77,9 @@ def fit(
     elif as_json:
         raise typer.BadParameter("--json and a model on standard output exclude each other.")
     chosen_kinds = kinds_of(kinds)
-    frame = with_types(read_table(table, options).used, options, chosen_kinds, tell=True)
+    frame = read_table(table, options, kinds=chosen_kinds).used
+    chosen_kinds = named_kinds(chosen_kinds, frame)
+    frame = with_types(frame, options, chosen_kinds, tell=True)
     if drop_missing:
         frame = _complete_rows(frame)
     settings = model.get_params(deep=False)

@@ -143,9 +143,12 @@ class _Reader:
     def wrong(self, expected: str) -> QuestionError:
         token = self.peek()
         found = "the end" if token.kind == "end" else repr(token.text)
+        # After a word comes a sign: names such as height (cm) need quotes.
+        after_word = self.next > 0 and self.tokens[self.next - 1].kind == "word"
+        advice = " Names and values with blanks or signs stand in quotes."
         return QuestionError(
             f"Expected {expected}, found {found} at character {token.position + 1} of "
-            f"{self.text!r}."
+            f"{self.text!r}.{advice if after_word and token.kind != 'end' else ''}"
         )
 
     def word(self, what: str) -> str:

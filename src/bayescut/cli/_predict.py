@@ -248,7 +248,7 @@ def anomalies(
             str(entry["row"]),
             f"{entry['score']:.2f}",
             ", ".join(
-                f"{cell['column']}={cell['value']} ({cell['surprisal']:+.1f})"
+                f"{cell['column']}={_cell(cell['value'])} ({cell['surprisal']:+.1f})"
                 for cell in entry["cells"]
             ),
         ]
@@ -256,6 +256,11 @@ def anomalies(
     ]
     print_table(["row", "score", "cells (surprisal)"], lines, left=(2,))
     emit(_remark(found))
+
+
+def _cell(value: Any) -> str:
+    """Return a cell as text; of dates at midnight the day."""
+    return str(value).removesuffix(" 00:00:00")
 
 
 def _remark(table: Table) -> str:

@@ -6,9 +6,10 @@ import bz2
 import gzip
 import io
 import lzma
+import shlex
 import sys
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -38,6 +39,7 @@ __all__ = [
     "Table",
     "TableOptions",
     "match_table",
+    "named_kinds",
     "no_parquet",
     "pandas",
     "read_table",
@@ -188,7 +190,12 @@ def _unzip(content: bytes, title: str) -> bytes:
 
 
 def read_table(
-    source: str, options: TableOptions, domains: Domains | None = None, *, cells: bool = False
+    source: str,
+    options: TableOptions,
+    domains: Domains | None = None,
+    *,
+    cells: bool = False,
+    kinds: Mapping[str | int, str] | None = None,
 ) -> Table:
     """Read a table.
 
@@ -203,6 +210,9 @@ def read_table(
         look like numbers.
     cells : bool
         Whether the cells are kept as they stand in the file, too.
+    kinds : mapping from column to kind, optional
+        What columns of a table to learn from are said to hold: labels keep their leading zeros, and
+        those that others lose are told.
     """
     title, content, suffix = _content(source)
     with waiting(f"reading {title}"):
@@ -210,7 +220,7 @@ def read_table(
             if suffix in PARQUET_SUFFIXES or content[:4] == b"PAR1":
                 table = Table(title, pandas().read_parquet(io.BytesIO(content)), options.ignore)
             else:
-                table = _read_csv(title, content, suffix, options, domains, cells)
+                table = _read_csv(title, content, suffix, options, domains, cells, kinds)
         except ImportError as error:
             raise no_parquet(title, "read") from error
         except (ValueError, UnicodeError, OSError, EOFError) as error:
@@ -245,6 +255,7 @@ def _read_csv(
     options: TableOptions,
     domains: Domains | None,
     cells: bool,
+    kinds: Mapping[str | int, str] | None,
 ) -> Table:
     text, encoding = decode_text(content, title, options.encoding)
     # utf-8-sig leaves no mark behind, but a table that was joined from two may have one left.
@@ -302,8 +313,40 @@ def _read_csv(
     elif domains is not None:
         types = {key: str for key in _text_columns(keys, domains, header)}
     frame = parse(text, dtype=types, na_values=missing)
+    if kinds is not None and not options.text:
+        shown = parse(text, dtype=object, na_filter=False, nrows=_ROWS_TO_DECIDE)
+        padded = [key for key in keys if _has_leading_zeros(frame[key], shown[key])]
+        kinds = named_kinds(kinds, keys)
+        said = {key: kinds.get(key, kinds.get(place)) for place, key in enumerate(keys)}
+        types = {key: str for key in padded if said[key] == "label"}
+        if types:
+            frame = parse(text, dtype=types, na_values=missing)
+        for key in padded:
+            if said[key] is None and key not in options.ignore and not options.quiet:
+                say(
+                    f"column {str(key)!r} loses the leading zeros of its whole numbers; "
+                    f"--kind {shlex.quote(f'{key}=label')} keeps them."
+                )
     kept = parse(text, dtype=object, na_filter=False) if cells else None
     return Table(title, frame, options.ignore, header, dialect, kept, options.day_first)
+
+
+def named_kinds(kinds: Mapping[str | int, str], names: Iterable[Any]) -> dict[str | int, str]:
+    """Return kinds by the names of columns, where numbers are names.
+
+    The columns of a file without names keep their numbers, as names, when some are left out.
+    """
+    known = set(names)
+    return {str(key) if str(key) in known else key: kind for key, kind in kinds.items()}
+
+
+def _has_leading_zeros(column: Any, cells: Any) -> bool:
+    """Tell whether whole numbers of one width are written like 01234: codes of places or goods."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind not in "iuf" or (kind == "f" and not _is_whole(column.dropna())):
+        return False
+    texts = cells[column.iloc[: len(cells)].notna()].str.strip()
+    return texts.str.len().nunique() == 1 and bool(texts.str.match(r"0\d").any())
 
 
 def _below(text: str, dialect: Dialect) -> str:
@@ -314,9 +357,10 @@ def _below(text: str, dialect: Dialect) -> str:
 
 
 def _text_columns(keys: Sequence[Any], domains: Domains, header: bool) -> list[Any]:
-    if header and domains.names is not None:
+    names = domains.names
+    if names is not None and (header or set(names) <= set(map(str, keys))):
         known = {domain.name: domain for domain in domains}
-        pairs = [(key, known.get(key)) for key in keys]
+        pairs = [(key, known.get(str(key))) for key in keys]
     else:
         pairs = list(zip(keys, domains, strict=False))
     return [

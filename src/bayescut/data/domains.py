@@ -264,8 +264,10 @@ class Domain:
         if self.empty:
             return "No value of it was observed in training."
         if self.grid is not None:
-            low, high = (self.value(number) for number in self.grid.range)
-            return f"It holds values of kind {self.kind}, in training from {low} to {high}."
+            # The pieces may reach further than the values did, to zero for numbers above it.
+            ends = self.grid.quantile(self.grid.mass[None, :], [0.01, 0.99])[0]
+            low, high = (self.value(float(end)) for end in np.clip(ends, *self.grid.range))
+            return f"It holds values of kind {self.kind}, 98% of them from {low} to {high}."
         if self.n_states <= 8:
             labels = [self.label(code) for code in range(self.n_states)]
             return f"Known values: {', '.join(map(_show, labels))}."

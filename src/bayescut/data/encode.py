@@ -395,6 +395,7 @@ def decode(
     values: ArrayLike | None = None,
     index: Any = None,
     columns: Any = None,
+    given: Any = None,
     as_frame: bool,
 ) -> Any:
     """Turn codes back into labels and numbers: the inverse of :func:`encode_table`.
@@ -412,6 +413,9 @@ def decode(
         Row index of the DataFrame.
     columns : Index or list, optional
         Column names of the DataFrame, by default those of the domains.
+    given : object, optional
+        The table that the codes are of, gaps filled. If it is a DataFrame, observed whole numbers
+        beyond 2^53 and nanoseconds, which float64 does not hold, are taken from it.
     as_frame : bool
         Whether to return a pandas DataFrame.
 
@@ -442,7 +446,8 @@ def decode(
         )
     numbers = _number_values(codes, domains, values)
     if as_frame:
-        return decode_frame(codes, domains, index, columns, numbers)
+        kept = given if is_frame(given) else None
+        return decode_frame(codes, domains, index, columns, numbers, kept)
     out: NDArray[Any] = np.empty(codes.shape, dtype=_decoded_dtype(domains, bool(missing.any())))
     out[...] = codes
     for column, domain in enumerate(domains):

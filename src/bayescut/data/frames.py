@@ -287,6 +287,7 @@ def decode_frame(
     index: Any,
     columns: Any,
     values: FloatArray | None = None,
+    given: Any = None,
 ) -> Any:
     """Return codes, and values of numbers, as a DataFrame with the dtypes of the domains."""
     try:
@@ -306,6 +307,11 @@ def decode_frame(
         else _decode_numbers(pandas, values[:, j], d)
         for j, d in enumerate(domains)
     ]
+    if given is not None:
+        for j, domain in enumerate(domains):
+            if domain.grid is not None:
+                column = given[domain.name] if domain.name in given.columns else given.iloc[:, j]
+                cells[j] = _observed_kept(pandas, cells[j], column)
     # Series carry their dtype; from bare arrays of objects a DataFrame would guess another.
     frame = pandas.DataFrame(
         {j: pandas.Series(c, index=index, dtype=c.dtype) for j, c in enumerate(cells)}
@@ -378,6 +384,22 @@ def _decode_numbers(pandas: Any, values: FloatArray, domain: Domain) -> Any:
     array = pandas.array(cells, dtype=_NULLABLE[kind] + str(8 * size))
     array[missing] = pandas.NA
     return array if isinstance(target, np.dtype) else array.astype(target)
+
+
+def _observed_kept(pandas: Any, cells: Any, column: Any) -> Any:
+    """Return cells with what is observed in a column: float64 loses digits of large ones."""
+    column = dense(column)
+    ours, theirs = dtype_kind(cells.dtype), dtype_kind(column.dtype)
+    if ours != theirs or ours not in "iuMm":
+        return cells
+    # Others would have to be converted, and may not fit.
+    if column.dtype != cells.dtype and (
+        ours in "Mm" or column.dtype.itemsize > cells.dtype.itemsize
+    ):
+        return cells
+    kept, observed = pandas.Series(cells), column.notna().to_numpy(dtype=bool)
+    kept[observed] = column.array[observed].astype(cells.dtype)
+    return kept.array
 
 
 def _decode_times(pandas: Any, values: FloatArray, domain: Domain) -> Any:

@@ -17,6 +17,9 @@ from bayescut.exceptions import DataError
 
 __all__ = ["LARGEST_BIN", "distinct_values", "find_step", "on_lattice", "snap", "to_bins"]
 
+# Cells of a grid have probabilities that sum to one in float64, and the tails a weight of about one
+# row.
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-10, 1e15
 # Smaller steps have no inverse that is a float.
 _LEAST_STEP = 1e-300
 # Bins are whole numbers held exactly by float64.
@@ -50,7 +53,8 @@ def distinct_values(
     Raises
     ------
     DataError
-        If there is no value, a value is not finite, or a weight is negative or not finite.
+        If there is no value, a value is not finite, a weight is negative or not finite, or the
+        weights add up to next to nothing or to more than grids hold.
     """
     values = np.asarray(values, dtype=np.float64).ravel()
     if weights is None:
@@ -71,6 +75,11 @@ def distinct_values(
         raise DataError("The values of a numeric column must be finite; leave out gaps.")
     if values.size == 0:
         raise DataError("A numeric column needs at least one value of positive weight.")
+    if not _LEAST_WEIGHT <= (total := float(weights.sum())) <= _MOST_WEIGHT:
+        raise DataError(
+            f"The weights of its values add up to {total:.3g}; numbers are learned from sums "
+            f"between {_LEAST_WEIGHT:g} and {_MOST_WEIGHT:g}: multiply sample_weight by a constant."
+        )
     distinct, where = np.unique(values, return_inverse=True)
     return distinct, np.bincount(where, weights).astype(np.float64)
 

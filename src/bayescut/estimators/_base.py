@@ -421,7 +421,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         """
         circuit, given = self._fitted_circuit(), self._evidence(X, tell=True)
         codes, values, value = mpe(circuit, given, self._threads())
-        table = self._decode(codes, values, getattr(X, "index", None))
+        table = self._decode(codes, values, getattr(X, "index", None), X)
         return (table, value) if return_log_likelihood else table
 
     @interruptible
@@ -457,7 +457,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             codes = modes(given, found)
             numbers = {j: fill_number(given, found, j, method) for j in given.grids()}
             values = complete(given, codes, numbers)
-        return self._decode(codes, values, index)
+        return self._decode(codes, values, index, X)
 
     # ---------------------------------------------------------------- translation
 
@@ -496,13 +496,20 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             return self._table(evidence, tell=tell)
         return given_mapping(evidence, self.circuit_.domains)
 
-    def _decode(self, codes: CodeArray, values: FloatArray | None = None, index: Any = None) -> Any:
+    def _decode(
+        self,
+        codes: CodeArray,
+        values: FloatArray | None = None,
+        index: Any = None,
+        given: Any = None,
+    ) -> Any:
         m = len(self.domains_)
         return decode(
             codes[:, :m],
             self.domains_,
             values=None if values is None else values[:, :m],
             index=index,
+            given=given,
             as_frame=self._from_frame,
         )
 

@@ -186,7 +186,7 @@ class CutsetImputer(TransformerMixin, DensityJob):  # type: ignore[misc]
         index = X.index if frame else None
         m = len(self.domains_)
         codes, values = codes[:, :m], None if values is None else values[:, :m]
-        table = decode(codes, self.domains_, values=values, index=index, as_frame=frame)
+        table = decode(codes, self.domains_, values=values, index=index, given=X, as_frame=frame)
         kind = getattr(X, "dtype", None)
         if not frame and isinstance(kind, np.dtype) and kind.kind == "f":
             return table.astype(kind)

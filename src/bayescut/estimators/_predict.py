@@ -14,7 +14,7 @@ from bayescut._interrupts import interruptible
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
-from bayescut.data import Domain, Domains, decode, missing_code
+from bayescut.data import Domain, Domains, missing_code
 from bayescut.data.tables import is_frame
 from bayescut.data.times import time_cells
 from bayescut.estimators._density import as_wide, posterior
@@ -112,7 +112,8 @@ class PredictMixin(SurprisalMixin):
         Returns
         -------
         array of shape (n_rows,)
-            Labels, numbers, or dates and durations in whole units of their column.
+            Labels, numbers, or dates and durations in whole units of their column; numpy has no
+            time zones, so that dates of a column with one are in UTC.
 
         Examples
         --------
@@ -187,8 +188,10 @@ def predicted(found: FloatArray, domain: Domain, method: str | None) -> NDArray[
     if grid is None:
         if method != "mode":
             raise DataError(f"Labels have no {method}: column {domain.name!r} has only a mode.")
-        codes = found.argmax(axis=1).astype(np.uint16)[:, None]
-        return np.asarray(decode(codes, Domains([domain]), as_frame=False)[:, 0])
+        codes = found.argmax(axis=1)
+        if domain.labels is not None:
+            return domain.labels[codes]
+        return np.full(len(codes), np.nan) if domain.empty else codes
     return number_of(found, domain, method)
 
 

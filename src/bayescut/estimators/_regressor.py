@@ -14,7 +14,7 @@ from bayescut._typing import FloatArray
 from bayescut.data import Domain, Grid, learn_grid
 from bayescut.estimators._predict import number_of
 from bayescut.estimators._target import TargetEstimator
-from bayescut.estimators._validation import check_choice, check_width
+from bayescut.estimators._validation import check_choice, check_number, check_width
 from bayescut.exceptions import DataError
 from bayescut.learn.cells.conditional import ConditionalLearner, Recipe
 
@@ -180,6 +180,9 @@ class CutsetRegressor(RegressorMixin, TargetEstimator):  # type: ignore[misc]
         -------
         float64 array of shape (n_rows, 2)
         """
+        coverage = check_number("coverage", coverage, strict=True)
+        if coverage >= 1.0:
+            raise ValueError(f"coverage must be less than 1, got {coverage!r}")
         return self.quantile(X, [(1 - coverage) / 2, (1 + coverage) / 2])
 
     def _target_domain(self) -> Domain:

@@ -27,6 +27,9 @@ __all__ = ["MOST_CELLS", "best_depth", "choose_resolution", "coarsen", "coarser_
 #: The largest number of cells that is tried (atoms may make a few more).
 MOST_CELLS = 32
 _LEAST_HALVINGS = 2
+# States of all columns together whose pairs are counted: 2.5 GB at the peak. 2,000 numbers in 16
+# cells would take 40, and 100 rows do not fill them.
+_MOST_STATES = 1 << 13
 
 
 def choose_resolution(table: Table) -> Table:
@@ -51,24 +54,33 @@ def best_depth(table: Table) -> int | None:
     grids = {j: domain.grid for j, domain in enumerate(table.domains) if domain.grid is not None}
     if not grids or table.values is None:
         return None
+    deepest = max(grid.depth for grid in grids.values())
+    deepest = max(min(deepest, MOST_CELLS.bit_length() - 1), _LEAST_HALVINGS)
+    while deepest > _LEAST_HALVINGS and _n_states(table.domains, deepest) > _MOST_STATES:
+        deepest -= 1
+    if deepest == _LEAST_HALVINGS:
+        return deepest
+    table = coarsen(table, deepest)
     rows = some_rows(table)
     weights = np.ones(len(rows)) if table.weights is None else table.weights[rows]
     fine = available_pairs(table)
-    deepest = max(grid.depth for grid in grids.values())
     best, best_score = _LEAST_HALVINGS, -np.inf
-    deepest = min(deepest, MOST_CELLS.bit_length() - 1)
-    for depth in range(_LEAST_HALVINGS, max(deepest, _LEAST_HALVINGS) + 1):
+    for depth in range(_LEAST_HALVINGS, deepest + 1):
         domains = coarser_domains(table.domains, depth)
         # Cells that become one state follow each other.
         first = _first_states(table.domains, depth)
         counts = np.add.reduceat(np.add.reduceat(fine, first, axis=0), first, axis=1)
         score = AvailableForest(counts, domains).score
         for j, domain in enumerate(domains):
-            if domain.grid is not None:
+            if domain.grid is not None and table.values is not None:
                 score += float(weights @ domain.grid.log_inside(table.values[rows, j]))
         if score > best_score:
             best, best_score = depth, score
     return best
+
+
+def _n_states(domains: Domains, depth: int) -> int:
+    return int(coarser_domains(domains, depth).n_states.sum())
 
 
 def _first_states(domains: Domains, depth: int) -> IntArray:
