@@ -115,6 +115,7 @@ class LeafFit(NamedTuple):
 
         Parents that are seen in groups are columns of their own.
         """
+        sizes, parents = self.sizes, self.parents
         if self.groups is not None:
             seen = [
                 int(self.sizes[p]) if group is None else int(group.max()) + 1
@@ -122,8 +123,10 @@ class LeafFit(NamedTuple):
             ]
             sizes = np.concatenate([self.sizes, np.array(seen, dtype=self.sizes.dtype)])
             parents = len(self.sizes) + np.arange(len(seen))
-            return sizes, self.columns, self.parent_ptr, parents
-        return self.sizes, self.columns, self.parent_ptr, self.parents
+        # Those of a table are read-only, others are not: kernels would be compiled for both.
+        sizes = sizes.view()
+        sizes.setflags(write=False)
+        return sizes, self.columns, self.parent_ptr, parents
 
     def leaf(self, tables: FloatArray) -> Leaf:
         """Return the leaf with these parameters."""
