@@ -54,13 +54,15 @@ from bayescut.estimators._validation import (
     check_weights,
     draw_seed,
     find_identifiers,
+    repeat_rows,
     warn_of_identifiers,
 )
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
+from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.tables.apart import SetApart
 from bayescut.learn.tables.gaps import Completions, fill_empty, with_indicators
-from bayescut.learn.tables.resolution import MOST_CELLS, choose_resolution
+from bayescut.learn.tables.resolution import MOST_CELLS, Worth, choose_resolution
 from bayescut.scores.base import BayesDirichlet, Score
 
 
@@ -181,9 +183,27 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
 
     def _resolve(self, table: Table) -> Table:
         """Return the table in the cells that the learner is given, if its pairs can be counted."""
-        table = choose_resolution(table)
+        table = choose_resolution(table, self._worth())
         check_size(table.domains, self._identifiers(table.domains, table.n_rows))
         return table
+
+    def _resolver(self) -> NetworkLearner | None:
+        """The learner whose score says how many cells numbers have; None: forests say it."""
+        return None
+
+    def _worth(self) -> Worth | None:
+        """What the states of a complete table are worth, if there is somebody to ask."""
+        learner = self._resolver()
+        if learner is None:
+            return None
+
+        def worth(table: Table) -> float:
+            apart = self._identifiers(table.domains, round(table.total_weight()))
+            if len(apart):
+                table = SetApart.of(table, apart, *self._smoothing()).others(table)
+            return learner.learn(*repeat_rows(table)).total_score()
+
+        return worth
 
     def _gap_seed(self) -> int:
         """Seed of the draws of missing cells: the same table gives the same model."""

@@ -336,6 +336,9 @@ class CutsetNetwork(SingleCutset):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _resolver(self) -> NetworkLearner:
+        return self._learner(count_jobs(self.n_jobs))
+
     def _learner(self, n_jobs: int) -> NetworkLearner:
         return NetworkLearner(
             BayesDirichlet(self.ess, divide=False),

@@ -39,7 +39,7 @@ from bayescut.learn.ensemble.pool import BAG, Members, Pool
 from bayescut.learn.leaves.normal import smooth_columns
 from bayescut.learn.mixture.gaussian import NormalLearner
 from bayescut.learn.mixture.shared import SharedLearner
-from bayescut.learn.tables.resolution import best_depth, coarser_domains
+from bayescut.learn.tables.resolution import choose_depth, coarser_domains
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
@@ -56,6 +56,8 @@ _N_FOLDS = 8
 _BESIDE_NUMBERS = 2
 # Seconds from which there is time for continuous members among the others.
 _CONTINUOUS_BUDGET = 60.0
+# Part of a time budget after which the network is not asked about more numbers of cells.
+_RESOLVING = 0.1
 
 
 class CutsetEnsemble(Compressible):
@@ -227,15 +229,13 @@ class CutsetEnsemble(Compressible):
         self.verbose = verbose
 
     def _learn(self, table: Table) -> Circuit:
-        deadline = math.inf
-        if self.time_budget is not None:
-            deadline = working_time() + check_number("time_budget", self.time_budget, strict=True)
+        depth, began = self.__dict__.pop("_resolved")
+        deadline = math.inf if self.time_budget is None else began + self.time_budget
         learner = self._ensemble_learner(table.total_weight(), smooth_columns(table))
         if learner.n_chains + learner.n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
         if self.checkpoint is not None:
             self._begin_checkpoint(self.checkpoint, table.codes, table.weights)
-        depth = self.__dict__.pop("_depth", None)
         copies = Copies.of(table, _N_FOLDS)
         # No more than a quarter of the time for gaps: a short run is better off with more members.
         tables = OwnTables(
@@ -267,12 +267,25 @@ class CutsetEnsemble(Compressible):
 
     def _resolve(self, table: Table) -> Table:
         """See `CircuitEstimator._resolve`: members see coarser cells, each its own."""
-        self._depth = best_depth(table)
+        began, deadline = working_time(), math.inf
+        if self.time_budget is not None:
+            budget = check_number("time_budget", self.time_budget, strict=True)
+            deadline = began + _RESOLVING * budget
+        depth = choose_depth(table, self._worth(), deadline)
+        self._resolved = depth, began
         seen = table.domains
-        if self._depth is not None:
-            seen = coarser_domains(seen, self._depth)
+        if depth is not None:
+            seen = coarser_domains(seen, depth)
         check_size(seen, self._identifiers(seen, table.n_rows))
         return table
+
+    def _resolver(self) -> NetworkLearner:
+        return self._single(count_jobs(self.n_jobs))
+
+    def _single(self, n_jobs: int) -> NetworkLearner:
+        """Learner of the member that is a network by itself."""
+        alone = CutsetNetwork(ess=self.ess, shrinkage=self.shrinkage, gaussian=self.gaussian)
+        return alone._learner(n_jobs)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -324,11 +337,8 @@ class CutsetEnsemble(Compressible):
         chains |= shared
         if self.trees:
             chains["trees"] = CutsetLearner(BayesDirichlet(_TREES_ESS))
-        single = CutsetNetwork(
-            ess=self.ess, shrinkage=self.shrinkage, gaussian=self.gaussian
-        )._learner(n_jobs)
         return EnsembleLearner(
-            single=single if self.network else None,
+            single=self._single(n_jobs) if self.network else None,
             chains=chains,
             # Products make bagged networks better though not single ones: on the validation part
             # of plants 24 bags have -12.160 with them and -12.232 without.

@@ -21,6 +21,7 @@ from bayescut.data import Domains, encode_table
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
 from bayescut.estimators._compress import Compressible
+from bayescut.estimators._cutset import CutsetNetwork
 from bayescut.estimators._validation import (
     check_choice,
     check_count,
@@ -396,6 +397,14 @@ class CutsetMixture(Compressible):
         if structure == "shared":
             return SharedLearner(score, prior, width)
         return NetworkLearner(score, prior, width, candidates)
+
+    def _resolver(self) -> NetworkLearner | None:
+        if self.structure == "cnetbd":
+            return None
+        alone = CutsetNetwork(
+            self.ess, width=self.width, n_candidates=self.n_candidates, gaussian=self.gaussian
+        )
+        return alone._learner(count_jobs(self.n_jobs))
 
     def _choose(
         self,

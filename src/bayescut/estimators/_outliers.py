@@ -26,8 +26,8 @@ _DRAWS = 256
 # Numbers within this share of either end of their column are odd for that alone. Rows of other
 # classes than those learned from (wdbc, ecoli, glass, wheat-seeds, ionosphere) have a mean AUC of
 # .89, with a share of 1 % of .83, isolation forests .93; rows with one cell exchanged (yacht,
-# concrete, airfoil) .75, with 1 % .76, with half .72. On wine, wdbc, ionosphere, vehicle, segment and
-# sonar: .892 with 1 %, .913 with 5 %, .911 with 20 %.
+# concrete, airfoil) .75, with 1 % .76, with half .72. On wine, wdbc, ionosphere, vehicle, segment
+# and sonar: .892 with 1 %, .913 with 5 %, .911 with 20 %.
 _TAIL = 0.1
 
 
