@@ -181,6 +181,13 @@ class Lace:
                 out[some] = np.asarray(self.engine.logp(known))
         return out
 
+    def log_density_given(self, cell: dict[str, float], rest: dict[str, float]) -> float:
+        """Log density of numbers given others."""
+        import polars
+
+        found = self.engine.logp(polars.DataFrame({c: [x] for c, x in cell.items()}), given=rest)
+        return float(np.asarray(found).ravel()[0])
+
 
 class GaussianMixtures:
     """The best Gaussian mixture by validation, and seven more like it from other starts."""

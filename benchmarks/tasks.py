@@ -21,6 +21,7 @@ imputation are those of the processor, on one thread.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,7 @@ from bayescut import (
     CutsetOutlierDetector,
     CutsetRegressor,
 )
+from mixed import Lace
 
 PATH = RESULTS / "tasks.csv"
 FIELDS = [
@@ -396,9 +398,12 @@ def anomalies(names: list[str], folds: int) -> Iterator[dict[str, Any]]:
                 odd.iat[row, column] = rng.choice(others[others != odd.iat[row, column]])
             both = pd.concat([usual, odd])
             truth = np.repeat([0, 1], len(test))
+            wanted = {"job": "anomalies", "dataset": name, "fold": fold, "missing": 0.0}
+            installed = importlib.util.find_spec("lace") is not None
+            if installed and not done("anomalies", name, fold, "Lace"):
+                yield wanted | {"method": "Lace"} | by_lace(table.iloc[train], both, truth, changed)
             if done("anomalies", name, fold, "CutsetOutlierDetector"):
                 continue
-            wanted = {"job": "anomalies", "dataset": name, "fold": fold, "missing": 0.0}
             start = time.perf_counter()
             model = CutsetOutlierDetector(n_jobs=1).fit(table.iloc[train])
             fitted = time.perf_counter() - start
@@ -416,6 +421,31 @@ def anomalies(names: list[str], folds: int) -> Iterator[dict[str, Any]]:
             forest = IsolationForest(random_state=0).fit(table.iloc[train])
             auc = roc_auc_score(truth, -forest.score_samples(both))
             yield wanted | {"method": "IsolationForest", "score": f"{auc:.4f}"}
+
+
+def by_lace(
+    train: pd.DataFrame, both: pd.DataFrame, truth: np.ndarray, changed: np.ndarray
+) -> dict[str, Any]:
+    """Odd rows by their density, odd cells by their density given the rest of their row."""
+    train, both = (part.astype(float).add_prefix("x") for part in (train, both))
+    start = time.perf_counter()
+    model = Lace().fit(train)
+    fitted = time.perf_counter() - start
+    auc = roc_auc_score(truth, -model.score_samples(both))
+    odd = both.iloc[len(both) - len(changed) :]
+    hits = 0
+    for (_, row), column in zip(odd.iterrows(), changed, strict=True):
+        known = row.to_dict()
+        surprise = [
+            -model.log_density_given({name: known[name]}, {c: known[c] for c in known if c != name})
+            for name in known
+        ]
+        hits += int(np.argmax(surprise)) == column
+    return {
+        "score": f"{auc:.4f}",
+        "second": f"{hits / len(odd):.4f}",
+        "fit_seconds": f"{fitted:.1f}",
+    }
 
 
 def keep(results: Iterator[dict[str, Any]]) -> None:
