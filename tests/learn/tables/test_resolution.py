@@ -2,7 +2,9 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
+import bayescut as bc
 from bayescut.data import learn_domains
 from bayescut.data.encode import encode_table
 from bayescut.data.table import Table
@@ -29,3 +31,74 @@ def test_wide_tables_have_fewer_cells(monkeypatch):
         assert resolution.best_depth(table) == depth
         assert all(n <= most for n in counted)
         counted.clear()
+
+
+def numbers(n=400, gaps=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    frame = pd.DataFrame({"x": x, "y": x + 0.02 * rng.normal(size=n), "z": rng.normal(size=n)})
+    frame = frame.round(3).mask(rng.random(frame.shape) < gaps)
+    domains = learn_domains(frame, numbers=True)
+    codes, values = encode_table(frame, domains, allow_missing=True)
+    return frame, Table(codes, domains, None, values)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.2])
+def test_the_learner_is_asked_about_complete_tables_of_every_resolution(gaps):
+    _, table = numbers(gaps=gaps)
+    asked = []
+
+    def worth(some):
+        assert not some.has_gaps
+        assert not np.isnan(some.values).any()
+        asked.append(int(some.sizes[0]))
+        # Whatever the cells are worth inside, this learner wants eight.
+        return 1e9 if some.sizes[0] == 8 else 0.0
+
+    assert resolution.choose_depth(table, worth) == 3
+    assert sorted(asked) == [4, 8, 16, 32]
+    coarse = resolution.choose_resolution(table, worth)
+    assert coarse.sizes.tolist() == [8, 8, 8]
+    np.testing.assert_array_equal(coarse.observed, table.observed)
+
+
+def test_a_density_within_cells_makes_resolutions_comparable():
+    _, table = numbers()
+    grids = [domain.grid for domain in table.domains]
+    for depth in (2, 4):
+        coarse = resolution.coarsen(table, depth)
+        whole = sum(grid.log_density(table.values[:, j]).sum() for j, grid in enumerate(grids))
+        cells = sum(
+            np.log(domain.grid.mass)[coarse.codes[:, j]].sum()
+            for j, domain in enumerate(coarse.domains)
+        )
+        np.testing.assert_allclose(resolution._density_inside(coarse), whole - cells)
+
+
+def test_large_and_late_tables_are_not_asked_about(monkeypatch):
+    _, table = numbers()
+    by_forests = resolution.best_depth(table)
+
+    def worth(some):
+        raise AssertionError("asked")
+
+    assert resolution.choose_depth(table, worth, deadline=-np.inf) == by_forests
+    monkeypatch.setattr(resolution, "_MOST_ASKED", 100)
+    assert resolution.choose_depth(table, worth) == by_forests
+    monkeypatch.setattr(resolution, "_MOST_ASKED", 10**9)
+    monkeypatch.setattr(resolution, "_MOST_STATES_ASKED", 10)
+    assert resolution.choose_depth(table, worth) == by_forests
+
+
+def test_networks_see_numbers_that_follow_each_other_in_fine_cells():
+    frame, table = numbers(2000)
+    depth = resolution.best_depth(table)
+    model = bc.CutsetNetwork(n_jobs=1, gaussian=False).fit(frame)
+    assert model.circuit_.domains[0].n_states >= 2**depth
+    # A weight is a row.
+    weights = np.ones(len(frame))
+    weights[:50] = 2
+    repeated = pd.concat([frame, frame[:50]])
+    first = bc.CutsetNetwork(n_jobs=1, gaussian=False).fit(frame, sample_weight=weights)
+    second = bc.CutsetNetwork(n_jobs=1, gaussian=False).fit(repeated)
+    np.testing.assert_allclose(first.score_samples(frame), second.score_samples(frame))
