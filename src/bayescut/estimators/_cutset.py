@@ -14,7 +14,7 @@ from bayescut.estimators._validation import (
     check_width,
     repeat_rows,
 )
-from bayescut.learn.cutset.freeze import freeze_cutset
+from bayescut.learn.cutset.freeze import freeze_network
 from bayescut.learn.cutset.grouped import RANKINGS
 from bayescut.learn.cutset.learner import CutsetLearner
 from bayescut.learn.cutset.network import NetworkLearner
@@ -51,7 +51,7 @@ class SingleCutset(CircuitEstimator):
         if self._aside is not None:
             self.structure_score_ += self._aside.score
         self.n_cuts_ = root.n_cuts
-        return freeze_cutset(root, table.domains)
+        return freeze_network(root, table)
 
 
 class CNetBD(SingleCutset):

@@ -231,7 +231,7 @@ def test_files_threads_and_columns_set_apart(tmp_path) -> None:
     again = bc.load(tmp_path / "m.bcut")
     assert again.gaussian is True
     assert_array_equal(again.score_samples(X), model.score_samples(X))
-    assert again.circuit_.properties.deterministic
+    assert again.circuit_.properties.decomposable and again.circuit_.has_normals
 
 
 def ellipses(n=900, seed=0):
@@ -282,3 +282,17 @@ def test_mixtures_of_cells_where_nothing_is_smooth_or_rows_are_few() -> None:
     assert not bc.CutsetMixture(2, random_state=0).fit(coarse).circuit_.has_normals
     assert not bc.CutsetMixture(2, random_state=0).fit(ellipses(40)).circuit_.has_normals
     assert not bc.EMCNetBD(2, random_state=0).fit(ellipses(300)).circuit_.has_normals
+
+
+def test_a_wrong_number_does_not_cost_all_there_is() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=800)
+    table = pd.DataFrame({"x": x, "y": x + 0.1 * rng.normal(size=800)}).round(3)
+    model = bc.CutsetNetwork(n_jobs=1).fit(table)
+    assert model.circuit_.has_normals
+    odd = pd.DataFrame({"x": [0.0, 50.0], "y": [30.0, -50.0]})
+    # The columns by themselves, with a probability of 1 / (n + 2).
+    assert (model.score_samples(odd) > -60).all()
+    assert np.isfinite(model.surprisal(odd)).to_numpy().all()
+    discrete = bc.CutsetNetwork(n_jobs=1, gaussian=False).fit(table)
+    assert discrete.circuit_.properties.deterministic

@@ -39,7 +39,7 @@ from bayescut.circuit import Circuit
 from bayescut.learn.components import ComponentLearner
 from bayescut.learn.continuous.learner import ContinuousLearner, learn_member
 from bayescut.learn.continuous.rows import Rows
-from bayescut.learn.cutset.freeze import freeze_cutset
+from bayescut.learn.cutset.freeze import freeze_cutset, freeze_network
 from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.cutset.rules import RandomGain
 from bayescut.learn.ensemble.clock import Clock, OutOfTime, watched
@@ -256,7 +256,7 @@ class EnsembleLearner:
                 if (working_time() - began) * _TIMES_THE_PART > clock.left:
                     learner = replace(learner, width=1, candidates=None)  # the smallest member
             began = working_time()
-            circuit = freeze_cutset(learner.learn(table, every), table.domains)
+            circuit = freeze_network(learner.learn(table, every), table)
             members.circuits.append(own.restore(circuit))
             members.expected = working_time() - began
             clock.advance(1)
@@ -264,7 +264,7 @@ class EnsembleLearner:
                 return
         if len(left_out):
             inside = np.delete(every, left_out)
-            circuit = freeze_cutset(self.single.learn(table, inside), table.domains)
+            circuit = freeze_network(self.single.learn(table, inside), table)
             members.judge(own.restore(circuit), copies.table, left_out, self.n_jobs)
             clock.advance(0)
 
