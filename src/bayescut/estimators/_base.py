@@ -60,6 +60,7 @@ from bayescut.estimators._validation import (
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
 from bayescut.learn.cutset.network import NetworkLearner
+from bayescut.learn.leaves.spare import with_spare
 from bayescut.learn.tables.apart import SetApart
 from bayescut.learn.tables.gaps import Completions, fill_empty, with_indicators
 from bayescut.learn.tables.resolution import MOST_CELLS, Worth, choose_resolution
@@ -101,6 +102,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
     identifiers: str = "keep"
     # Columns set apart, while a model is fitted.
     _aside: SetApart | None = None
+    # Rows whose columns by themselves stand beside Gaussian leaves, while a model is fitted.
+    _spare: Table | None = None
     # What a checkpoint was made from, see `_fingerprint`.
     _made_from: str | None = None
 
@@ -179,6 +182,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         finally:
             del self._source
             self.__dict__.pop("_aside", None)
+            self.__dict__.pop("_spare", None)
         return self
 
     def _resolve(self, table: Table) -> Table:
@@ -234,6 +238,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         """Set the fitted attributes; learners that take long do so after every step."""
         names, from_frame, told = self._source
         self._learned = circuit
+        if self._spare is not None:
+            circuit = with_spare(circuit, self._spare)
         if self._aside is not None:
             circuit = self._aside.beside(circuit)
         self._set_domains(circuit.domains, names, from_frame, told)

@@ -35,6 +35,7 @@ from bayescut.learn.cutset.learner import CutsetLearner
 from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.cutset.rules import TopGain
 from bayescut.learn.leaves.normal import smooth_columns, with_numbers
+from bayescut.learn.leaves.spare import with_spare
 from bayescut.learn.mixture.em import (
     Iteration,
     StructuralEM,
@@ -349,6 +350,7 @@ class CutsetMixture(Compressible):
         begun = chosen if resumed is None else resumed[0]
         if begun is None or not begun.has_normals:
             numbers = None
+        self._spare = table
         job = self._job(self.structure_, numbers)
         return self._run(sizes[0], job, table, seed, chosen, resumed)
 
@@ -447,7 +449,8 @@ class CutsetMixture(Compressible):
                     )
                     advance(self.max_iter + 1 - len(bounds))
                     found = seen[-1].circuit
-                    held_out = found.log_likelihood(evidence_of(held, found), n_jobs=em.n_jobs)
+                    whole = with_spare(found, train)
+                    held_out = whole.log_likelihood(evidence_of(held, whole), n_jobs=em.n_jobs)
                     value = float(np.average(held_out, weights=held.weights))
                     before = self.validation_scores_.get(size, -np.inf)
                     self.validation_scores_[size] = max(value, before)

@@ -25,6 +25,7 @@ from bayescut.learn.leaves.normal import (
     redraw,
     with_numbers,
 )
+from bayescut.learn.leaves.spare import spare_weight
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 
@@ -296,3 +297,27 @@ def test_a_wrong_number_does_not_cost_all_there_is() -> None:
     assert np.isfinite(model.surprisal(odd)).to_numpy().all()
     discrete = bc.CutsetNetwork(n_jobs=1, gaussian=False).fit(table)
     assert discrete.circuit_.properties.deterministic
+
+
+def test_components_of_mixtures_and_chains_have_the_columns_beside_them() -> None:
+    X, far = ellipses(), pd.DataFrame({"a": [0.0, 90.0], "label": ["0", "1"], "b": [40.0, -90.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        mixture = bc.CutsetMixture(3, max_iter=3, random_state=0).fit(X)
+    raw, whole = mixture._learned, mixture.circuit_
+    assert raw.has_normals and raw is not whole
+    assert mixture.n_components_ == 3
+    assert_allclose(mixture.weights_, np.exp(raw.log_weight[-3:]))
+    told = mixture._table(X).evidence
+    # All but a row in n + 2 is what was learned, and the rest is there for what is like nothing.
+    kept = np.log1p(-spare_weight(len(X))) + raw.log_likelihood(told)
+    assert (whole.log_likelihood(told) > kept).all()
+    assert_allclose(np.median(whole.log_likelihood(told) - kept), 0.0, atol=0.01)
+    assert (raw.log_likelihood(mixture._table(far).evidence) < -500).any()
+    assert (mixture.score_samples(far) > -60).all()
+    ensemble = bc.CutsetEnsemble(
+        n_chains=1, n_bags=0, network=False, prior_scales=(), shared_widths=(1,), trees=False,
+        random_state=0,
+    ).fit(X)  # fmt: skip
+    assert ensemble.recipe_weights_["gaussian"] > 0.9
+    assert (ensemble.score_samples(far) > -60).all()

@@ -7,35 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
-from bayescut.circuit import Circuit, build
+from bayescut.circuit import Circuit
 from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, NORMAL, PRODUCT
 from bayescut.circuit.build import View
 from bayescut.data.domains import Domains
 from bayescut.data.table import Table
 from bayescut.learn.cutset.settled import Settled
 from bayescut.learn.leaves.leaf import Leaf, NormalLeaf
-from bayescut.learn.leaves.normal import spare_weight
+from bayescut.learn.leaves.spare import with_spare
 
 
 def freeze_network(root: Settled, table: Table) -> Circuit:
     """Freeze a network that is a model by itself; see `freeze_cutset`.
 
     One with Gaussian leaves has the columns of its table by themselves beside it, for rows that are
-    like no other (`bayescut.learn.leaves.normal.spare_weight`).
+    like no other (`bayescut.learn.leaves.spare`).
     """
-    circuit = freeze_cutset(root, table.domains)
-    if not circuit.has_normals:
-        return circuit
-    spare = spare_weight(table.total_weight())
-    masses = []
-    for j, domain in enumerate(table.domains):
-        if domain.grid is not None:
-            masses.append(domain.grid.mass)
-            continue
-        counts = np.bincount(table.codes[:, j], table.weights, minlength=domain.n_states)
-        masses.append((counts + 1.0 / domain.n_states) / (counts.sum() + 1.0))
-    alone = build.circuit(build.independent(masses), table.domains)
-    return build.mixture([1.0 - spare, spare], [circuit, alone])
+    return with_spare(freeze_cutset(root, table.domains), table)
 
 
 def freeze_cutset(root: Settled, domains: Domains) -> Circuit:

@@ -46,6 +46,7 @@ from bayescut.learn.ensemble.clock import Clock, OutOfTime, watched
 from bayescut.learn.ensemble.copies import Copies
 from bayescut.learn.ensemble.own_tables import OwnTables
 from bayescut.learn.ensemble.pool import BAG, NETWORK, Members, Pool
+from bayescut.learn.leaves.spare import with_spare
 from bayescut.learn.mixture.em import StructuralEM
 from bayescut.learn.mixture.start import KMeansStart
 
@@ -315,7 +316,8 @@ class EnsembleLearner:
                 now = working_time()
                 seconds, last = now - last, now
                 if sweep > n_burn:
-                    members.judge(own.restore(circuit), copies.table, left_out, self.n_jobs)
+                    seen = own.restore(with_spare(circuit, own.table))
+                    members.judge(seen, copies.table, left_out, self.n_jobs)
                     whole = circuit
                     # A sweep with the rows left out, too. If there is no time for it, the member
                     # has not seen them.
@@ -326,7 +328,7 @@ class EnsembleLearner:
                         )  # fmt: skip
                         with suppress(OutOfTime):
                             whole = every.step(circuit, n_sweeps + sweep)
-                    members.circuits.append(own.restore(whole))
+                    members.circuits.append(own.restore(with_spare(whole, own.table)))
                     kept += 1
                     last = working_time()
                 clock.advance((self.n_burn + self.n_keep) / n_sweeps)
@@ -335,7 +337,8 @@ class EnsembleLearner:
         except OutOfTime:
             pass
         if kept == 0 and circuit is not None and sweep >= members.n_sweeps:
-            pool.add(recipe, own.restore(circuit), copies.table, left_out, self.n_jobs)
+            circuit = own.restore(with_spare(circuit, own.table))
+            pool.add(recipe, circuit, copies.table, left_out, self.n_jobs)
             kept = 1
         _learn_the_cost(members, max(working_time() - began, pace.expected / 2), kept > 0)
         if kept and members.n_sweeps == 0:
