@@ -28,9 +28,9 @@ from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import save
 from bayescut.learn.continuous.circuit import Compiled, compile_decoder
 from bayescut.learn.continuous.decoder import point_threads
-from bayescut.learn.continuous.families import Structure
 from bayescut.learn.continuous.learner import ContinuousLearner, State
 from bayescut.learn.continuous.rows import Rows
+from bayescut.learn.continuous.structure import Structure
 
 # Sobol sequences have this many dimensions in SciPy.
 _MOST_LATENT = 21_201

@@ -20,9 +20,10 @@ from bayescut.learn.continuous.decoder import (
     normal_points,
     start_parameters,
 )
-from bayescut.learn.continuous.families import Families, FewPicks, ManyPicks, Structure
+from bayescut.learn.continuous.families import Families, FewPicks, ManyPicks
 from bayescut.learn.continuous.learner import ContinuousLearner, learn_member
 from bayescut.learn.continuous.rows import Rows
+from bayescut.learn.continuous.structure import Structure
 
 # A tree, a forest with states of all numbers (constant columns too), a wide junction tree.
 CASES = {
@@ -84,7 +85,8 @@ def random_decoder(structure, sizes, dtype=np.float64, hidden=(5, 4), n_latent=3
     families = Families(structure, sizes)
     rng = np.random.default_rng(0)
     start = rng.standard_normal(families.n_logits)
-    parameters = start_parameters((n_latent, *hidden), start, rng, dtype)
+    layers = (n_latent, *hidden)
+    parameters = start_parameters(layers, families.offsets.n_outputs, start, rng, dtype)
     for bias in parameters.biases[:-1]:
         bias += rng.standard_normal(bias.shape).astype(dtype)
     return Decoder(families, parameters)

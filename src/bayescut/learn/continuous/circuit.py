@@ -24,8 +24,9 @@ from bayescut.learn.continuous.decoder import (
     joint_blocks,
     normal_points,
 )
-from bayescut.learn.continuous.families import Array, Families, Structure
+from bayescut.learn.continuous.families import Families
 from bayescut.learn.continuous.rows import Rows
+from bayescut.learn.continuous.structure import Array, Structure
 
 _DTYPE = np.float32
 # Rows looked at to choose the number of points, and to fit their weights, at most.

@@ -21,7 +21,8 @@ from scipy.stats import qmc
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bayescut._typing import FloatArray
-from bayescut.learn.continuous.families import Array, Families, Picks
+from bayescut.learn.continuous.families import Families, Picks
+from bayescut.learn.continuous.structure import Array
 
 # Points of a block: its activations and log-probabilities stay in the second-level cache.
 BLOCK = 512
@@ -82,18 +83,24 @@ class Parameters(NamedTuple):
 
 
 def start_parameters(
-    layers: tuple[int, ...], logits: FloatArray, rng: np.random.Generator, dtype: Any
+    layers: tuple[int, ...],
+    n_outputs: int,
+    logits: FloatArray,
+    rng: np.random.Generator,
+    dtype: Any,
 ) -> Parameters:
-    """Random weights; the output begins around the given logits.
+    """Random weights; the logits begin around the given ones.
 
     Parameters
     ----------
     layers : tuple of int
         Units of the layers from the latent point to the last hidden one.
+    n_outputs : int
+        Units of the last layer, see `Offsets`.
     logits : array of shape (n_logits,)
-        Bias of the output: the tables of the whole table's rows.
+        What the outputs are added to: the tables of the whole table's rows.
     """
-    sizes = (*layers, len(logits))
+    sizes = (*layers, n_outputs)
     weights: list[Array] = []
     for n_in, n_out in pairwise(sizes):
         scale = np.sqrt(2.0 / n_in) if len(weights) < len(layers) - 1 else np.sqrt(1.0 / n_in)
@@ -160,6 +167,8 @@ class Decoder:
         last = len(weights) - 1
         for i, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
             layer = weight @ values[-1]
+            if i == last:
+                layer = self.families.offsets.logits(layer)
             layer += bias[:, None]
             if i < last:
                 np.maximum(layer, _SLOPE * layer, out=layer)
@@ -262,8 +271,11 @@ class Decoder:
         for i in range(len(weights) - 1, -1, -1):
             below = up.activations[i]
             if by_parameters:
-                by_weight.append(delta @ below.T)
                 by_bias.append(delta.sum(axis=1))
+            if i == len(weights) - 1:
+                delta = self.families.offsets.outputs(delta)
+            if by_parameters:
+                by_weight.append(delta @ below.T)
             delta = weights[i].T @ delta
             if i > 0:
                 # Arithmetic, as a masked product takes five times as long.

@@ -19,7 +19,7 @@ families with the same parents. Such rows are held by what they pick besides: `F
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,38 +27,12 @@ from scipy import sparse
 
 from bayescut._kernels import kernel
 from bayescut._typing import CodeArray, FloatArray, IntArray
-
-Array = NDArray[Any]  # float32 to learn, float64 to check
+from bayescut.learn.continuous.structure import Array, Offsets, Structure
 
 # Part of the features up to which it is faster to add up what rows pick. Both products of 256 rows
 # and 512 points, as matrices and by what is picked: book (0.008 of 1,444 features) 7.7 and 0.5 ms,
 # baudio (0.10) 1.6 and 0.7 ms, jester (0.31) 1.7 and 2.2 ms.
 _FEW = 0.2
-
-
-class Structure(NamedTuple):
-    """Which parents every column has, in an order in which parents come first.
-
-    Attributes
-    ----------
-    columns : int64 array of shape (F,)
-        One family for each column.
-    parent_ptr : int64 array of shape (F + 1,)
-        Family ``f`` has the parents ``parents[parent_ptr[f] : parent_ptr[f + 1]]``.
-    parents : int64 array
-        Parent columns, the first the slowest index of a table.
-    hosts : int64 array of shape (F,)
-        The earlier family that contains all parents (-1: no parents).
-    """
-
-    columns: IntArray
-    parent_ptr: IntArray
-    parents: IntArray
-    hosts: IntArray
-
-    def parents_of(self, f: int) -> tuple[int, ...]:
-        """Parents of a family."""
-        return tuple(self.parents[self.parent_ptr[f] : self.parent_ptr[f + 1]].tolist())
 
 
 class Picks(Protocol):
@@ -231,6 +205,8 @@ class Families:
         self._slot_cell = slot_cell
         self._family_cells = (configurations * (self._free + 1))[family].astype(np.float64)
         self._logit_slot = np.repeat(np.arange(n_slots), self._free[family])
+        #: How outputs of a decoder become logits.
+        self.offsets = Offsets.of(structure, self.sizes)
         #: The sum of normalisers that stands against each logit, as a feature.
         self._logit_feature = self.n_logits + slot_cell[self._logit_slot]
         self._slot_free = self._free[family]

@@ -34,8 +34,9 @@ from bayescut.learn.continuous.decoder import (
     point_threads,
     start_parameters,
 )
-from bayescut.learn.continuous.families import Array, Families, Structure
+from bayescut.learn.continuous.families import Families
 from bayescut.learn.continuous.rows import Rows
+from bayescut.learn.continuous.structure import Array, Structure
 from bayescut.learn.leaves.junction import JunctionLeaves
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import NoPrior
@@ -174,7 +175,7 @@ class ContinuousLearner:
         families = Families(structure, sizes)
         logits = families.mean_logits(families.features(train.codes), train.weights, self.ess)
         layers = (self.n_latent, *self.hidden)
-        begin = start_parameters(layers, logits, self._rng(2), _DTYPE)
+        begin = start_parameters(layers, families.offsets.n_outputs, logits, self._rng(2), _DTYPE)
         tree = begin.copy()
         tree.weights[-1][...] = 0
         return State(
