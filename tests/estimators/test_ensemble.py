@@ -396,15 +396,15 @@ def test_what_was_not_judged_has_no_weight():
 
 
 def test_one_recipe_judged_by_other_rows_does_not_silence_the_rest():
-    pool = judged({NETWORK: -2.0, "chain 1": -1.0, "bag": -1.5, "continuous": -1.0})
+    pool = judged({NETWORK: -2.0, "chain 1": -1.0, "bag": -1.5, "continuous 1": -1.0})
     for name in (NETWORK, "chain 1"):
         pool.recipes[name].n_unseen[100:] = 0
-    pool.recipes["continuous"].n_unseen[:100] = 0
+    pool.recipes["continuous 1"].n_unseen[:100] = 0
     weights = pool.recipe_weights(None)
-    assert weights["chain 1"] > 0.9 and weights["continuous"] == 0.0
+    assert weights["chain 1"] > 0.9 and weights["continuous 1"] == 0.0
     # without the network, too: the two that share rows stay
     del pool.recipes[NETWORK]
-    assert set(_weighty(pool.recipe_weights(None))) <= {"chain 1", "continuous", "bag"}
+    assert set(_weighty(pool.recipe_weights(None))) <= {"chain 1", "continuous 1", "bag"}
     only = judged({"chain 1": -1.0, "bag": -1.0})
     only.recipes["chain 1"].n_unseen[:450] = 0
     only.recipes["bag"].n_unseen[450:] = 0
@@ -537,11 +537,12 @@ def _table(X):
 
 def test_continuous_members(X):
     model = small(
-        network=True, continuous=True, prior_scales=[], shared_widths=[1], trees=False, n_chains=2
+        network=True, continuous=True, prior_scales=[], shared_widths=[1], trees=False, n_chains=3
     )
     model.fit(X[:300])
-    assert model.n_members_["continuous"] == 1
-    assert model.recipe_weights_.keys() == {NETWORK, "shared 1", BAG, "continuous"}
+    assert model.n_members_["continuous 1"] == model.n_members_["continuous 8"] == 1
+    recipes = {NETWORK, "shared 1", BAG, "continuous 1", "continuous 8"}
+    assert model.recipe_weights_.keys() == recipes
     worlds = np.array(list(np.ndindex(*[2] * 8)), dtype=np.uint8)
     assert np.exp(model.score_samples(worlds)).sum() == pytest.approx(1.0)
 

@@ -56,6 +56,10 @@ _N_FOLDS = 8
 _BESIDE_NUMBERS = 2
 # Seconds from which there is time for continuous members among the others.
 _CONTINUOUS_BUDGET = 60.0
+# Most parents of a column in continuous members. Validation of one of each and of the two averaged:
+# accidents -28.19, -25.79, -25.79, plants -12.36, -12.24, -12.20, jester -51.79, -51.95, -51.72,
+# bnetflix -54.90, -54.90, -54.77, tretail -10.787, -10.764, -10.754.
+_CONTINUOUS_WIDTHS = (1, 8)
 # Part of a time budget after which the network is not asked about more numbers of cells.
 _RESOLVING = 0.1
 
@@ -110,8 +114,9 @@ class CutsetEnsemble(Compressible):
         or more that vary smoothly. Evidence that several such numbers lie in intervals is
         integrated numerically then, to about 1e-4.
     continuous : bool or None, default=None
-        Whether some members are continuous mixtures of trees, as `ContinuousMixture` learns them,
-        of up to 4,096 points. None: if there is a time budget of 60 seconds or more.
+        Whether some members are continuous mixtures, as `ContinuousMixture` learns them, of up to
+        4,096 points: of trees, and of structures with up to eight parents. None: if there is a time
+        budget of 60 seconds or more.
     n_bags : int or None, default=None
         Number of bagged networks. None: 80, or with a time budget up to 320.
     width : int, default=4
@@ -144,7 +149,8 @@ class CutsetEnsemble(Compressible):
     n_members_ : dict
         Number of members made by each recipe: ``"network"``, ``"chain 1"`` and ``"chain 0.5"`` for
         chains under these strengths of the prior, ``"shared 1"`` and ``"shared 8"`` for chains of
-        one structure of these widths, ``"gaussian"``, ``"trees"``, ``"bag"``, and ``"continuous"``.
+        one structure of these widths, ``"gaussian"``, ``"trees"``, ``"bag"``, and, of these widths,
+        ``"continuous 1"`` and ``"continuous 8"``.
     recipe_weights_ : dict
         Weights of the recipes. Those below 0.001 are not part of the circuit.
     oob_score_ : float
@@ -343,7 +349,10 @@ class CutsetEnsemble(Compressible):
             # Products make bagged networks better though not single ones: on the validation part
             # of plants 24 bags have -12.160 with them and -12.232 without.
             bags=NetworkLearner(score, StructurePrior(), width, products=True, shrink=shrink),
-            continuous=ContinuousLearner() if continuous else None,
+            continuous={
+                f"continuous {most}": ContinuousLearner(width=most)
+                for most in (_CONTINUOUS_WIDTHS if continuous else ())
+            },
             n_components={
                 name: check_count("n_components", shared_size if name in shared else size)
                 for name in chains

@@ -1,6 +1,7 @@
 """Decoder, gradient, points and the circuit they become, against naive sums."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from bayescut.learn.continuous.decoder import (
     start_parameters,
 )
 from bayescut.learn.continuous.families import Families, FewPicks, ManyPicks
-from bayescut.learn.continuous.learner import ContinuousLearner, learn_member
+from bayescut.learn.continuous.learner import ContinuousLearner, TooLong, learn_member
 from bayescut.learn.continuous.rows import Rows
 from bayescut.learn.continuous.structure import Structure
 
@@ -300,6 +301,24 @@ def test_learning_beats_the_tree_and_repeats_itself():
     assert other.scores != state.scores
 
 
+def test_blocks_of_points_change_nothing_but_rounding(monkeypatch):
+    sizes, families = CASES["wide"]
+    decoder = random_decoder(structure_of(families), np.array(sizes))
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, decoder.families.sizes, (50, len(decoder.families.sizes)))
+    rows = decoder.families.rows(decoder.families.features(codes), np.float64)
+    points = rng.standard_normal((3, 150))
+    whole = decoder.gradient(rows, points)
+    monkeypatch.setattr("bayescut.learn.continuous.decoder._WEIGHTS_OF_A_BLOCK", 1)
+    parts = Decoder(decoder.families, decoder.parameters)
+    assert (decoder.block, parts.block) == (BLOCK, 64)
+    found = parts.gradient(rows, points)
+    for a, b in zip(
+        [whole[0], *whole[1], *whole[2:]], [found[0], *found[1], *found[2:]], strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14)
+
+
 def test_threads_change_nothing():
     from concurrent.futures import ThreadPoolExecutor
 
@@ -473,6 +492,40 @@ def test_a_member_at_one_go():
         )
         assert judged == compiled(state.best, train)
         assert member == compiled(SMALL.finish(state, every, sizes), every) != judged
+
+
+def test_a_member_has_few_points_where_tables_have_many_cells(monkeypatch):
+    codes, sizes = table()
+    train, held, domains = Rows.of(codes[:500]), Rows.of(codes[500:]), Domains.of_sizes(sizes)
+    nobody = train.part(np.zeros(len(train)))
+    wide = replace(SMALL, width=3)
+    n_cells = Families(wide.draw_structure(train, sizes), sizes).n_cells
+    asked = []
+
+    def compile_and_note(*args, n_points, **kwargs):
+        asked.append(n_points)
+        return compile_decoder(*args, n_points=n_points, **kwargs)
+
+    monkeypatch.setattr("bayescut.learn.continuous.learner.compile_decoder", compile_and_note)
+    for most, n_points in ((n_cells * 100, 100), (1, 64), (np.inf, 512)):
+        asked.clear()
+        _, member = learn_member(
+            wide, train, held, nobody, domains, most_cells=most, max_epochs=1, n_points=512
+        )
+        assert set(asked) == {n_points}
+        assert member.n_nodes <= n_points + 1
+
+
+def test_a_member_that_would_take_too_long_is_not_learned():
+    codes, sizes = table()
+    train, held, domains = Rows.of(codes[:500]), Rows.of(codes[500:]), Domains.of_sizes(sizes)
+    settings = {"max_epochs": 1, "n_points": 64}
+    with pytest.raises(TooLong) as told:
+        learn_member(
+            SMALL, train, held, held, domains, time_left=10.0, fewest_epochs=10**6, **settings
+        )
+    assert told.value.seconds > 10.0
+    learn_member(SMALL, train, held, held, domains, time_left=1e6, fewest_epochs=1, **settings)
 
 
 def test_the_last_stretch_learns_from_all_rows_and_leaves_the_state():

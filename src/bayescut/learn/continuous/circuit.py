@@ -16,7 +16,6 @@ from bayescut.circuit import Circuit
 from bayescut.circuit._kinds import JUNCTION, SUM
 from bayescut.data.domains import Domains
 from bayescut.learn.continuous.decoder import (
-    BLOCK,
     Decoder,
     Mapper,
     Parameters,
@@ -224,10 +223,10 @@ def _fewest(
     The first 2^k points of a Sobol sequence are a point set of their own, so one pass over all
     points looks at every number.
     """
-    n = sum(block.shape[1] for block in blocks)
+    n, whole = sum(block.shape[1] for block in blocks), blocks[0].shape[1]
     sizes = [2**k for k in range((n - 1).bit_length())] + [n]
-    ends = [size for size in sizes[:-1] if size < BLOCK] + [*range(BLOCK, n, BLOCK), n]
-    small = [0, *(end for end in ends if end < min(BLOCK, n)), min(BLOCK, n)]
+    ends = [size for size in sizes[:-1] if size < whole] + [*range(whole, n, whole), n]
+    small = [0, *(end for end in ends if end < whole), whole]
     pieces = [np.ascontiguousarray(blocks[0][:, a:b]) for a, b in pairwise(small)] + blocks[1:]
 
     def of_rows(begin: int) -> FloatArray:

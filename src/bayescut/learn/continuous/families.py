@@ -167,6 +167,8 @@ class Families:
         Logits of a point: K - 1 for each family and configuration of its parents.
     n_features : int
         Those, and the sums of normalisers.
+    n_cells : int
+        Cells of the tables of a point.
     """
 
     def __init__(self, structure: Structure, sizes: IntArray) -> None:
@@ -199,6 +201,7 @@ class Families:
         self._usual = np.concatenate([none, self._first_feature])
         # A slot is a family under a configuration of its parents: it has one normaliser.
         n_slots = int(first_slot[-1])
+        self.n_cells = n_slots + self.n_logits
         family = np.repeat(np.arange(n_families), configurations)
         configuration = np.arange(n_slots) - first_slot[family]
         slot_cell = first_cell[self._group[family]] + configuration

@@ -61,6 +61,22 @@ _LEAST_GAIN = 1e-5
 _LAST_STRETCH = 0.25
 # Parts of the time of a member by which it is to be learned, judged, and finished.
 _LEARNING, _JUDGED, _FINISHED = 0.65, 0.75, 0.9
+# Points of a member of very many cells.
+_FEWEST_POINTS = 64
+
+
+class TooLong(Exception):
+    """Learning would take longer than there is time.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it would take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 @dataclass
@@ -231,6 +247,18 @@ class ContinuousLearner:
             if working_time() >= deadline:
                 return
 
+    def seconds_of_an_epoch(
+        self, state: State, train: Rows, sizes: IntArray, mapper: Mapper
+    ) -> float:
+        """Time that an epoch takes, by one step that is not taken."""
+        families = Families(state.structure, sizes)
+        decoder = Decoder(families, Parameters.of(state.parameters), mapper)
+        points = normal_points(self.n_points, self.n_latent, self._rng(5, 0)).astype(_DTYPE)
+        picked = families.features(train.codes[: self.batch])
+        began = working_time()
+        decoder.gradient(families.rows(picked, _DTYPE), points)
+        return (working_time() - began) * self._epoch_rows(train) / self.batch
+
     def finish(
         self,
         state: State,
@@ -274,9 +302,11 @@ class ContinuousLearner:
         return last.average if all(np.isfinite(a).all() for a in last.average) else state.best
 
     def _steps(self, rows: Rows, families: Families) -> _Steps:
+        return _Steps(rows, families.features(rows.codes), self._epoch_rows(rows), {})
+
+    def _epoch_rows(self, rows: Rows) -> int:
         size = int(np.clip(rows.total, len(rows), _MOST_COPIES * len(rows)))
-        size = max(min(size, _EPOCH_ROWS), _EPOCH_BATCHES * self.batch)
-        return _Steps(rows, families.features(rows.codes), size, {})
+        return max(min(size, _EPOCH_ROWS), _EPOCH_BATCHES * self.batch)
 
     def _pass(
         self,
@@ -363,10 +393,12 @@ def learn_member(
     domains: Domains,
     *,
     n_points: int = 16_384,
+    most_cells: float = math.inf,
     tol: float = 0.005,
     max_epochs: int = 200,
     n_jobs: int = 1,
     time_left: float = math.inf,
+    fewest_epochs: int = 0,
 ) -> tuple[Circuit, Circuit]:
     """Learn a mixture of trees with one structure from a table, at one go.
 
@@ -381,12 +413,16 @@ def learn_member(
         The columns.
     n_points, tol
         See `compile_decoder`.
+    most_cells : float
+        Cells of the tables of all points, at most; but there are 64 points if need be.
     max_epochs : int
         Most epochs.
     n_jobs : int
         Threads.
     time_left : float
         Seconds for all of it; the points of the second circuit may take a little longer.
+    fewest_epochs : int
+        `TooLong` is raised if there seems to be no time for so many.
 
     Returns
     -------
@@ -399,6 +435,12 @@ def learn_member(
     sizes = domains.n_states
     state = learner.start(train, sizes)
     with point_threads(n_jobs) as mapper:
+        if fewest_epochs and time_left < math.inf and len(train):
+            seconds = fewest_epochs * learner.seconds_of_an_epoch(state, train, sizes, mapper)
+            if working_time() - began + seconds > _LEARNING * time_left:
+                raise TooLong(seconds / _LEARNING)
+        n_cells = Families(state.structure, sizes).n_cells
+        n_points = int(np.clip(most_cells / n_cells, min(_FEWEST_POINTS, n_points), n_points))
         epochs = learner.run(state, train, held, sizes, mapper, began + _LEARNING * time_left)
         while state.epoch < max_epochs and next(epochs, None) is not None:
             pass

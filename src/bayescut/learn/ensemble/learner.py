@@ -13,7 +13,7 @@ Members are made by several recipes, because none is best everywhere:
 * chains of *trees*: their components are the published networks, cuts over spanning trees without
   a structure prior,
 * *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts,
-* *continuous* mixtures of trees (`bayescut.learn.continuous.learner`).
+* *continuous* mixtures of trees or of wide structures (`bayescut.learn.continuous.learner`).
 
 Every member but the first sees numbers in cells of its own, and missing cells in draws of its own
 (`own_tables`). It leaves rows out (a chain one fold, a bag those not drawn), and the weight of each
@@ -36,8 +36,9 @@ import numpy as np
 from bayescut._clock import working_time
 from bayescut._typing import IntArray
 from bayescut.circuit import Circuit
+from bayescut.data.table import Table
 from bayescut.learn.components import ComponentLearner
-from bayescut.learn.continuous.learner import ContinuousLearner, learn_member
+from bayescut.learn.continuous.learner import ContinuousLearner, TooLong, learn_member
 from bayescut.learn.continuous.rows import Rows
 from bayescut.learn.cutset.freeze import freeze_cutset, freeze_network
 from bayescut.learn.cutset.network import NetworkLearner
@@ -50,7 +51,6 @@ from bayescut.learn.leaves.spare import with_spare
 from bayescut.learn.mixture.em import StructuralEM
 from bayescut.learn.mixture.start import KMeansStart
 
-CONTINUOUS = "continuous"
 # Bags of one turn. Not the number of threads, on which the result must not depend.
 _BAGS_OF_A_TURN = 4
 # Numbers of the bags' own tables, beyond those of the chains'.
@@ -71,7 +71,7 @@ _SWEEP_OF_ALL = 1.3
 _FEWEST_COMPONENTS = 2
 # Most points of a continuous member and most cells of their tables, the part of its rows that it
 # holds out, and the part of its time that it may plan with.
-_POINTS, _FEWEST_POINTS = 4096, 64
+_POINTS = 4096
 _CELLS = 2**22
 _HELD_OUT = 0.1
 _PART_FOR_LEARNING = 0.9
@@ -91,8 +91,8 @@ class EnsembleLearner:
         Learners of the components of chains, by the name of the recipe.
     bags : NetworkLearner
         Learns bagged networks.
-    continuous : ContinuousLearner or None
-        Learns continuous members.
+    continuous : dict of ContinuousLearner
+        Learners of continuous members, by the name of the recipe.
     n_components : dict of int
         Components of the chains of each recipe.
     n_burn, n_keep : int
@@ -107,7 +107,7 @@ class EnsembleLearner:
     single: NetworkLearner | None
     chains: dict[str, ComponentLearner]
     bags: NetworkLearner
-    continuous: ContinuousLearner | None
+    continuous: dict[str, ContinuousLearner]
     n_components: dict[str, int]
     n_burn: int
     n_keep: int
@@ -119,8 +119,7 @@ class EnsembleLearner:
     def recipes(self) -> list[str]:
         """Names of all recipes, in the order of their first turns."""
         first = [] if self.single is None else [NETWORK]
-        last = [] if self.continuous is None else [CONTINUOUS]
-        return [*first, *self.chains, BAG, *last]
+        return [*first, *self.chains, BAG, *self.continuous]
 
     def turns(
         self, pool: Pool, copies: Copies, tables: OwnTables, seed: int, clock: Clock
@@ -172,8 +171,8 @@ class EnsembleLearner:
                 self._add_network(pool, copies, tables, left_out, clock)
             elif recipe == BAG:
                 self._add_bags(pool, copies, tables, seed, turn_clock)
-            elif recipe == CONTINUOUS:
-                self._add_continuous(pool, copies, tables, left_out, seed, turn_clock)
+            elif recipe in self.continuous:
+                self._add_continuous(pool, recipe, copies, tables, left_out, seed, turn_clock)
             else:
                 if clusters is None:
                     most = max(self.n_components.values())
@@ -201,7 +200,7 @@ class EnsembleLearner:
         """
         if recipe == NETWORK:
             return members.n_turns
-        return len(members.circuits) // (1 if recipe == CONTINUOUS else self.n_keep)
+        return len(members.circuits) // (1 if recipe in self.continuous else self.n_keep)
 
     # ---------------------------------------------------------------- whose turn it is
 
@@ -222,7 +221,7 @@ class EnsembleLearner:
             recipes.append(BAG)
         if more:
             recipes += [name for name in self.chains if name not in cheap]
-            recipes += [] if self.continuous is None else [CONTINUOUS]
+            recipes += self.continuous
         if not clock.keeps_time or not pool.n_members:
             return recipes
         return [name for name in recipes if pool.recipes[name].expected <= clock.left]
@@ -392,6 +391,7 @@ class EnsembleLearner:
     def _add_continuous(
         self,
         pool: Pool,
+        recipe: str,
         copies: Copies,
         tables: OwnTables,
         left_out: IntArray,
@@ -399,18 +399,17 @@ class EnsembleLearner:
         clock: Clock,
     ) -> None:
         """Learn a continuous mixture of all folds but one; part of them says when to stop."""
-        assert self.continuous is not None
-        members = pool.recipes[CONTINUOUS]
-        own = tables.draw(pool.turn_number(CONTINUOUS))
+        learner, members = self.continuous[recipe], pool.recipes[recipe]
+        number = pool.turn_number(recipe)
+        own = tables.draw(number)
         table = own.table
-        n_cells = int((table.sizes**2).sum())
         if clock.keeps_time and members.expected == 0.0:
-            members.expected = _continuous_seconds(self.continuous, table.n_rows, n_cells)
+            members.expected = _continuous_seconds(learner, table)
             if members.expected > clock.left:
                 return
             members.expected = 0.0
         began = working_time()
-        number = (seed * 1009 + pool.turn_number(CONTINUOUS)) % 2**31
+        number = (seed * 1009 + number) % 2**31
 
         def rows(which: IntArray) -> Rows:
             weights = None if table.weights is None else table.weights[which]
@@ -418,16 +417,22 @@ class EnsembleLearner:
 
         inside = rows(np.delete(np.arange(table.n_rows), left_out))
         train, held = inside.split(_HELD_OUT, np.random.default_rng([number, 9]))
-        judged, member = learn_member(
-            replace(self.continuous, seed=number),
-            train,
-            held,
-            rows(left_out),
-            table.domains,
-            n_points=int(np.clip(_CELLS // n_cells, _FEWEST_POINTS, _POINTS)),
-            n_jobs=self.n_jobs,
-            time_left=_PART_FOR_LEARNING * clock.left if clock.keeps_time else math.inf,
-        )
+        try:
+            judged, member = learn_member(
+                replace(learner, seed=number),
+                train,
+                held,
+                rows(left_out),
+                table.domains,
+                n_points=_POINTS,
+                most_cells=_CELLS,
+                n_jobs=self.n_jobs,
+                time_left=_PART_FOR_LEARNING * clock.left if clock.keeps_time else math.inf,
+                fewest_epochs=_FEWEST_EPOCHS,
+            )
+        except TooLong as error:
+            members.expected = working_time() - began + error.seconds
+            return
         members.judge(own.restore(judged), copies.table, left_out, self.n_jobs)
         members.circuits.append(own.restore(member))
         clock.advance(self.n_burn + self.n_keep)
@@ -465,8 +470,9 @@ class _Pace:
             raise OutOfTime
 
 
-def _continuous_seconds(learner: ContinuousLearner, n_rows: int, n_cells: int) -> float:
-    """Time of the fewest epochs that make a continuous member, by a product of its matrices."""
+def _continuous_seconds(learner: ContinuousLearner, table: Table) -> float:
+    """Time that a continuous member takes at least, by a product of the matrices of a tree."""
+    n_cells = int((table.sizes**2).sum())
     rows = np.ones((learner.batch, n_cells), dtype=np.float32)
     points = np.ones((n_cells, learner.n_points), dtype=np.float32)
     rows[:1] @ points  # wakes the threads
@@ -474,7 +480,7 @@ def _continuous_seconds(learner: ContinuousLearner, n_rows: int, n_cells: int) -
     rows @ points
     # Forwards, and backwards by points and by cells.
     step = 3 * (working_time() - began)
-    return _FEWEST_EPOCHS * step * max(min(n_rows, 2**15) / learner.batch, 16)
+    return _FEWEST_EPOCHS * step * max(min(table.n_rows, 2**15) / learner.batch, 16)
 
 
 def _learn_the_cost(members: Members, seconds: float, made: bool) -> None:
