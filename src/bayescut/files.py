@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from bayescut._atomic import write_bytes
 from bayescut.circuit._model import ARRAYS, Circuit
+from bayescut.circuit.coarse import PACKED, pack_table, unpack_table
 from bayescut.circuit.container import DTYPES, Block, pack, parse_json, read_bytes, unpack
 from bayescut.data import Domains
 from bayescut.exceptions import BayescutError, ModelFileError
@@ -324,7 +325,7 @@ class _Encoder:
         prefix = f"circuit{self._n_circuits}/"
         self._n_circuits += 1
         _check_families(circuit.fam_parent_ptr)
-        for name, array in circuit.arrays().items():
+        for name, array in (circuit.arrays() | pack_table(circuit)).items():
             self.blocks[prefix + name] = array
         return {
             "kind": "circuit",
@@ -490,16 +491,21 @@ class _Decoder:
 
     def _circuit(self, entry: dict[str, Any]) -> Circuit:
         prefix, domains_name = _fields(entry, arrays=str, domains=str)
-        arrays = {name: self._take_array(prefix + name) for name in ARRAYS}
-        for name, dtype in ARRAYS.items():
+        packed = prefix + "fam_row" in self.blocks
+        dtypes = ARRAYS | PACKED if packed else ARRAYS
+        arrays = {name: self._take_array(prefix + name) for name in dtypes}
+        for name, dtype in dtypes.items():
             if arrays[name].ndim != 1 or arrays[name].dtype != dtype:
                 raise ModelFileError(
                     f"the circuit's array {name!r} has to be {np.dtype(dtype)} in one dimension"
                 )
-            arrays[name].setflags(write=False)  # a frozen array is taken over without a copy
         _check_families(arrays["fam_parent_ptr"])
         domains = self._domain_block(domains_name)
         try:
+            if packed:
+                arrays["fam_table"] = unpack_table(**{name: arrays.pop(name) for name in PACKED})
+            for array in arrays.values():
+                array.setflags(write=False)  # a frozen array is taken over without a copy
             return Circuit(domains=domains, **arrays)
         except _REFUSALS as error:
             raise ModelFileError(f"the file holds an inconsistent circuit: {error}") from error

@@ -14,6 +14,7 @@ from bayescut._clock import working_time
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit._kinds import JUNCTION, SUM
+from bayescut.circuit.coarse import coarse
 from bayescut.data.domains import Domains
 from bayescut.learn.continuous.decoder import (
     Decoder,
@@ -62,9 +63,11 @@ class Compiled:
     score: float
 
     def circuit(self, domains: Domains) -> Circuit:
-        """The mixture as a circuit."""
+        """The mixture as a circuit, with rounded logits."""
         tables = self.families.log_tables(self.logits)
-        return shared_structure_circuit(domains, self.families.structure, tables, self.weights)
+        return coarse(
+            shared_structure_circuit(domains, self.families.structure, tables, self.weights)
+        )
 
 
 def compile_decoder(

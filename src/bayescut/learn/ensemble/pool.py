@@ -15,6 +15,7 @@ import numpy as np
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.build import mixture
+from bayescut.circuit.coarse import coarse
 from bayescut.data.table import Table
 from bayescut.learn.mixture.em import evidence_of
 
@@ -247,7 +248,7 @@ class Pool:
         return max(names, key=urgency)
 
     def circuit(self, shares: dict[str, float]) -> Circuit:
-        """All members as one mixture, the recipes weighted by their shares."""
+        """All members as one mixture, the recipes weighted by their shares, with rounded logits."""
         weights: list[float] = []
         circuits: list[Circuit] = []
         for name, share in shares.items():
@@ -257,7 +258,7 @@ class Pool:
                 circuits.extend(members)
         if len(circuits) == 1:
             return circuits[0]
-        return mixture(np.array(weights) / np.sum(weights), circuits)
+        return coarse(mixture(np.array(weights) / np.sum(weights), circuits))
 
 
 def most_likely_weights(log_p: FloatArray, weight: FloatArray) -> FloatArray:
