@@ -6,6 +6,7 @@
     python benchmarks/tasks.py intervals
     python benchmarks/tasks.py anomalies
     python benchmarks/tasks.py table            # Markdown from what has been run
+    python benchmarks/tasks.py pictures         # those of the documentation
 
 The tables lie in the folder ``mixed`` of ``BAYESCUT_DATA``: the sets of GeFs (Correia et al. 2020)
 for classification, fourteen of the sets of ForestDiffusion (Jolicoeur-Martineau et al. 2024) for
@@ -43,6 +44,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import MinMaxScaler
 
+from _jobs_figures import draw_jobs
 from _results import RESULTS, latest, load, markdown, open_csv, publish
 from bayescut import (
     CutsetClassifier,
@@ -53,6 +55,7 @@ from bayescut import (
 from mixed import Lace
 
 PATH = RESULTS / "tasks.csv"
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 FIELDS = [
     "job", "dataset", "fold", "method", "missing", "score", "second", "fit_seconds", "seconds",
     "load", "calibration",
@@ -510,7 +513,7 @@ def table() -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    jobs = ["classify", "impute", "labels", "intervals", "anomalies", "table"]
+    jobs = ["classify", "impute", "labels", "intervals", "anomalies", "table", "pictures"]
     parser.add_argument("job", choices=jobs)
     parser.add_argument("--sets", nargs="+", help="data sets, by default all of the job")
     parser.add_argument("--folds", type=int, default=1, help="how many of the folds or masks")
@@ -531,6 +534,9 @@ def main(arguments: list[str] | None = None) -> None:
         keep(intervals(options.sets or numbers, options.folds))
     elif options.job == "anomalies":
         keep(anomalies(options.sets or numbers, options.folds))
+    elif options.job == "pictures":
+        for path in draw_jobs(list(latest(PATH, *KEYS).values()), PICTURES):
+            print(path.relative_to(PICTURES.parents[1]))
     else:
         publish(RESULTS / "tasks.md", table())
 

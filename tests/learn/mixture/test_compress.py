@@ -7,7 +7,7 @@ from tests.circuit.random_circuits import random_circuit
 import bayescut as bc
 from bayescut.circuit import build
 from bayescut.datasets import load_binary_digits
-from bayescut.learn.mixture.compress import component_parameters, compress, keep_components
+from bayescut.learn.mixture.compress import Sizes, compress, keep_components
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,9 @@ def test_components_alone_are_the_mixture(model, X):
     again = build.mixture(weights, alone)
     rows = np.ascontiguousarray(X[:50])
     np.testing.assert_allclose(again.log_likelihood(rows), circuit.log_likelihood(rows))
-    sizes = component_parameters(circuit)
-    assert sizes.tolist() == [part.n_parameters for part in alone]
-    assert sizes.sum() + len(sizes) - 1 == circuit.n_parameters
+    sizes = Sizes(circuit)
+    assert sizes.alone.tolist() == [part.n_parameters for part in alone]
+    assert sizes.together(np.arange(len(alone))) == circuit.n_parameters
     some = np.array([4, 1, 7])
     kept = keep_components(circuit, some, np.array([1.0, 2.0, 1.0]))
     expected = build.mixture([0.25, 0.5, 0.25], [alone[k] for k in some])
@@ -61,7 +61,7 @@ def test_compressed_models_are_small_and_lose_little(model, X):
     assert np.isnan(small.oob_score_) and np.isfinite(model.oob_score_)
     # far better than what is left if components are dropped by chance
     rng = np.random.default_rng(0)
-    sizes = component_parameters(model.circuit_)
+    sizes = Sizes(model.circuit_).alone
     order = rng.permutation(len(sizes))
     some = order[np.cumsum(sizes[order] + 1) < 0.2 * model.n_parameters_]
     weights = np.exp(model.circuit_.log_weight[model.circuit_.child_ptr[-2] :])[some]
@@ -80,7 +80,7 @@ def test_without_rows_the_model_draws_its_own(model, X):
 
 
 def test_limits(model, X):
-    smallest = int(component_parameters(model.circuit_).min())
+    smallest = int(Sizes(model.circuit_).alone.min())
     assert model.compress(smallest, X).n_parameters_ == smallest
     with pytest.raises(ValueError, match=f"at least {smallest}"):
         model.compress(smallest - 1, X)
@@ -115,8 +115,10 @@ def test_files_and_other_mixtures(model, X, tmp_path):
 @pytest.mark.parametrize("seed", range(20))
 def test_any_circuit(seed):
     """Of which components may share nodes."""
-    one = random_circuit(seed)
-    circuit = build.mixture([0.3, 0.7], [one, one])
+    one, two = random_circuit(seed), random_circuit(seed + 100)
+    some = [one, one] if one.domains != two.domains else [one, two, one]
+    weights = np.full(len(some), 1.0 / len(some))
+    circuit = build.mixture(weights, some)
     alone, weights = parts(circuit)
     worlds = np.array(list(np.ndindex(*circuit.domains.n_states)), dtype=np.uint8)
     np.testing.assert_allclose(
@@ -124,4 +126,26 @@ def test_any_circuit(seed):
         np.exp(circuit.log_likelihood(worlds)),
         atol=1e-12,
     )
-    assert component_parameters(circuit).sum() <= circuit.n_parameters - len(weights) + 1
+    sizes = Sizes(circuit)
+    assert sizes.alone.tolist() == [part.n_parameters for part in alone]
+    for kept in (np.arange(len(alone)), np.arange(len(alone) - 1), np.array([1])):
+        mixture = keep_components(circuit, kept, np.ones(len(kept)))
+        assert sizes.together(kept) == mixture.n_parameters
+
+
+def test_what_components_share_counts_once():
+    """Two components over leaves of their own, and a third part that both have."""
+    own = [build.independent([[p, 1 - p]] * 3) for p in (0.2, 0.6, 0.7)]
+    both = build.independent([[0.5, 0.5]] * 3)
+    roots = [build.weighted_sum([0.9, 0.1], leaf, both) for leaf in own]
+    circuit = build.circuit(build.weighted_sum([0.5, 0.3, 0.2], *roots), [2, 2, 2])
+    sizes = Sizes(circuit)
+    assert sizes.own.tolist() == [4, 4, 4]
+    assert sizes.alone.tolist() == [7, 7, 7]
+    assert sizes.together(np.array([0, 2])) == 12
+    rows = np.array(list(np.ndindex(2, 2, 2)), dtype=np.uint8)
+    for most in (7, 11, 12, 16):
+        small = compress(circuit, most, rows)
+        assert small.n_parameters == (7 if most < 12 else 12)
+    with pytest.raises(ValueError, match="at least 7"):
+        compress(circuit, 6, rows)

@@ -60,15 +60,14 @@ def compress(
     if circuit.n_parameters <= max_parameters:
         return circuit
     begin = int(circuit.child_ptr[-2])
-    sizes = component_parameters(circuit)
-    # Alone, a component needs no weight; with others, there is a weight for all but one.
-    if circuit.kind[-1] != SUM or sizes.min() > max_parameters:
+    sizes = Sizes(circuit)
+    if circuit.kind[-1] != SUM or sizes.alone.min() > max_parameters:
         raise ValueError(
-            f"max_parameters must be at least {sizes.min()}, the size of the smallest component, "
-            f"got {max_parameters}"
+            f"max_parameters must be at least {sizes.alone.min()}, the size of the smallest "
+            f"component, got {max_parameters}"
         )
     weights = np.exp(circuit.log_weight[begin:])
-    rows, row_weights = _some_rows(codes, sample_weight, len(sizes))
+    rows, row_weights = _some_rows(codes, sample_weight, len(sizes.own))
     told: Any = codes[rows]
     if circuit.has_normals:
         told = Evidence(told, values=None if values is None else values[rows])
@@ -79,30 +78,85 @@ def compress(
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.where(weights > 0, shares[possible] / weights, 0.0)
     row_weights = row_weights[possible] / row_weights[possible].sum()
-    alive = np.flatnonzero((weights > 0) & (sizes <= max_parameters))
+    alive = np.flatnonzero((weights > 0) & (sizes.alone <= max_parameters))
     if not (odds[:, alive] @ weights[alive] > 0).all():
         alive = np.flatnonzero(weights > 0)  # large components may be all that some rows have
     while True:
         w = _fit_weights(odds[:, alive], weights[alive], row_weights)
         weights[alive] = w
-        excess = int((sizes[alive] + 1).sum()) - 1 - max_parameters
+        excess = sizes.together(alive) - max_parameters
         if excess <= 0:
             break
         loss = _losses(odds[:, alive], w, row_weights)
-        order = np.argsort(loss / (sizes[alive] + 1), kind="stable")
-        freed = np.cumsum(sizes[alive][order] + 1)
+        order = np.argsort(loss / (sizes.own[alive] + 1), kind="stable")
+        freed = np.cumsum(sizes.own[alive][order] + 1)
         n_gone = 1 + int(np.searchsorted(freed, _ROUND * excess))
         gone = order[: min(n_gone, len(alive) - 1)]
         if len(gone) == 0:
-            alive = np.array([int(np.argmin(sizes))])
+            alive = np.array([int(np.argmin(sizes.alone))])
             weights[alive] = 1.0
             break
         alive = np.delete(alive, gone)
     return keep_components(circuit, alive, weights[alive])
 
 
-def component_parameters(circuit: Circuit) -> IntArray:
-    """Numbers of parameters of the components; what several share counts for none of them."""
+class Sizes:
+    """Numbers of parameters of the components of a mixture; what several share counts once.
+
+    Attributes
+    ----------
+    own : int array of shape (n_components,)
+        Parameters that no other component has.
+    alone : int array of shape (n_components,)
+        Parameters of each component by itself.
+    """
+
+    def __init__(self, circuit: Circuit) -> None:
+        self._circuit = circuit
+        self._parameters = _parameters_of_nodes(circuit)
+        if circuit.kind[-1] != SUM:
+            self.own = self.alone = np.array([self._parameters.sum()])
+            return
+        roots = circuit.child[circuit.child_ptr[-2] :]
+        owner = np.full(circuit.n_nodes, -1)  # -2: several
+        owner[roots] = np.where(np.bincount(roots)[roots] > 1, -2, np.arange(len(roots)))
+        for node in range(circuit.n_nodes - 2, -1, -1):
+            below = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+            taken = (owner[below] != -1) & (owner[below] != owner[node])
+            owner[below] = np.where(taken, -2, owner[node])
+        mine = owner >= 0
+        self.own = np.bincount(owner[mine], self._parameters[mine], len(roots)).astype(np.int64)
+        self._shared = np.flatnonzero(owner[:-1] == -2)[::-1].tolist()
+        # Which components lead to which shared nodes, by an edge of their own or as their root.
+        above = np.repeat(owner, np.diff(circuit.child_ptr))
+        above[circuit.child_ptr[-2] :] = np.arange(len(roots))
+        leads = (above >= 0) & (owner[circuit.child] == -2)
+        pairs = np.unique(np.stack([above[leads], circuit.child[leads]]), axis=1)
+        self._leading, self._led_to = pairs
+        self.alone = self.own.copy()
+        known: dict[bytes, int] = {}
+        for k in np.unique(self._leading).tolist():
+            nodes = self._led_to[self._leading == k]
+            if nodes.tobytes() not in known:
+                known[nodes.tobytes()] = self._below(nodes)
+            self.alone[k] += known[nodes.tobytes()]
+
+    def together(self, components: IntArray) -> int:
+        """Return the parameters of the mixture of some components."""
+        shared = self._below(self._led_to[np.isin(self._leading, components)])
+        return int(self.own[components].sum()) + shared + len(components) - 1
+
+    def _below(self, nodes: IntArray) -> int:
+        """Parameters of shared nodes and of all below them."""
+        circuit, reached = self._circuit, set(nodes.tolist())
+        for node in self._shared:  # parents first
+            if node in reached:
+                below = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+                reached.update(below.tolist())
+        return int(self._parameters[list(reached)].sum())
+
+
+def _parameters_of_nodes(circuit: Circuit) -> IntArray:
     own = np.zeros(circuit.n_nodes, dtype=np.int64)
     edges = np.diff(circuit.child_ptr)
     branching = (circuit.kind == SUM) | (circuit.kind == DECISION)
@@ -116,17 +170,7 @@ def component_parameters(circuit: Circuit) -> IntArray:
         if kind.kind not in (CATEGORICAL, JUNCTION):
             for leaf in np.flatnonzero(circuit.kind == kind.kind).tolist():
                 own[leaf] = kind.n_parameters(circuit, np.array([leaf]))
-    if circuit.kind[-1] != SUM:
-        return np.array([own.sum()])
-    roots = circuit.child[circuit.child_ptr[-2] :]
-    component = np.full(circuit.n_nodes, -1)
-    component[roots] = np.arange(len(roots))
-    for node in range(circuit.n_nodes - 2, -1, -1):
-        below = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
-        taken = (component[below] != -1) & (component[below] != component[node])
-        component[below] = np.where(taken, -2, component[node])
-    mine = component >= 0
-    return np.bincount(component[mine], own[mine], minlength=len(roots)).astype(np.int64)
+    return own
 
 
 def keep_components(circuit: Circuit, kept: IntArray, weights: FloatArray) -> Circuit:
