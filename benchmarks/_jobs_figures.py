@@ -85,13 +85,12 @@ def _classify(table: pd.DataFrame) -> plt.Figure:
     """Accuracy and log-loss against the share of features that are hidden."""
     figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.8), layout="constrained")
     means = table.groupby(["method", "missing"])[["score", "second"]].mean()
+    n_sets = table.dataset.nunique()
     for axes, column, title in zip(panels, means, ("accuracy", "log-loss"), strict=True):
         for method in [name for name in _STYLES if name in table.method.unique()]:
             values = means.loc[method, column]
             _line(axes, 100 * values.index.to_numpy(), values.to_numpy(), method)
-        axes.set(
-            xlabel="features hidden, %", title=f"{title}, mean of {table.dataset.nunique()} sets"
-        )
+        axes.set(xlabel="features hidden, %", title=f"{title}, mean of {n_sets} sets")
         axes.set_xticks([0, 30, 60, 90])
         axes.grid(color="0.9")
         axes.spines[["top", "right"]].set_visible(False)
@@ -105,7 +104,7 @@ def _by_set(table: pd.DataFrame, title: str) -> plt.Figure:
     names = table.mean(axis=1).sort_values().index
     figure, axes = plt.subplots(figsize=(7.5, 0.3 * len(names) + 1.9), layout="constrained")
     for method in [name for name in _STYLES if name in table.columns]:
-        _line(axes, table.loc[names, method].to_list(), list(range(len(names))), method, "")
+        _line(axes, table.loc[names, method].to_list(), list(range(len(names))), method, "none")
     axes.set_yticks(range(len(names)), [name.removeprefix("uci-") for name in names])
     axes.set_xlabel(title)
     axes.grid(color="0.9")

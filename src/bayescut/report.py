@@ -120,7 +120,7 @@ class Report:
         from matplotlib.figure import Figure
 
         ink, real = "#d65414", "#6f7f95"
-        figure = Figure(figsize=(11, 3.8), layout="constrained")
+        figure = Figure(figsize=(11, 4.2), layout="constrained")
         columns, pairs, bars = figure.subplots(1, 3, width_ratios=(1.2, 1, 1))
         order = np.argsort(self.columns)[::-1][:20][::-1]
         height = np.arange(len(order))
@@ -128,7 +128,7 @@ class Report:
         columns.barh(height - 0.2, self.columns_real[order], 0.4, color=real, label="held out")
         columns.set_yticks(height, [self.names[j] for j in order])
         columns.set_title("distance of columns")
-        columns.legend(frameon=False)
+        figure.legend(frameon=False, loc="outside lower left", ncols=2)
         above = np.triu_indices(len(self.names), 1)
         pairs.scatter(self.pairs_real[above], self.pairs[above], s=12, color=ink)
         top = 1.05 * max(self.pairs.max(), self.pairs_real.max(), 1e-3)
@@ -144,7 +144,7 @@ class Report:
         bars.bar(range(len(heights)), heights, color=[ink, real] * 2)
         bars.set_xticks(range(len(heights)), ticks, fontsize=8)
         bars.set_ylim(0, 1)
-        bars.set_title("copies" if self.target is None else f"copies, and predicting {self.target}")
+        bars.set_title("copies" if self.target is None else f"copies, predicting\n{self.target}")
         return figure
 
 
