@@ -76,9 +76,8 @@ def draw_jobs(rows: Sequence[dict[str, str]], folder: Path) -> list[Path]:
 
 def _line(axes: Axes, x: Sequence[float], y: Sequence[float], method: str, line: str = "-") -> None:
     colour, marker = _STYLES[method]
-    axes.plot(
-        x, y, line, color=colour, marker=marker, markersize=6, label=_TITLES.get(method, method)
-    )
+    title = _TITLES.get(method, method)
+    axes.plot(x, y, linestyle=line, color=colour, marker=marker, markersize=6, label=title)
 
 
 def _classify(table: pd.DataFrame) -> plt.Figure:
