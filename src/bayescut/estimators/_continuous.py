@@ -186,7 +186,7 @@ class ContinuousMixture(Compressible):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_columns)
-            Complete rows.
+            Rows, as `CutsetNetwork` takes them; cells may be missing.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_rows,), optional
