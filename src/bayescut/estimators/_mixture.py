@@ -238,10 +238,10 @@ class CutsetMixture(Compressible):
         sample_weight : array-like of shape (n_rows,), optional
             Non-negative weights.
         X_valid : array-like or DataFrame, optional
-            Complete rows on which the number of components is chosen from a list, as well as what else rows
-            choose. The chosen mixture goes on with ``X`` and ``X_valid`` together. Refused if there
-            is nothing to choose: one number of components and one ``structure`` without
-            ``gaussian``.
+            Complete rows on which the number of components is chosen from a list, as well as what
+            else rows choose. The chosen mixture goes on with ``X`` and ``X_valid`` together.
+            Refused if there is nothing to choose: one number of components and one ``structure``
+            without ``gaussian``.
 
         Returns
         -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from bayescut._interrupts import interruptible
 from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
+from bayescut.circuit.dependence import mutual_information
 from bayescut.data import Domain, Domains, missing_code
 from bayescut.data.tables import is_frame
 from bayescut.data.times import time_cells
@@ -89,7 +90,11 @@ class SurprisalMixin:
 
 
 class PredictMixin(SurprisalMixin):
-    """Queries about one column, for estimators with ``circuit_`` and ``domains_``."""
+    """Queries about columns, for estimators with ``circuit_`` and ``domains_``."""
+
+    _from_frame: bool
+    _fitted_circuit: Callable[[], Circuit]
+    _evidence: Callable[..., Any]
 
     @interruptible
     def predict(
@@ -166,6 +171,68 @@ class PredictMixin(SurprisalMixin):
                 f"Column {target!r} holds labels, which have no quantiles: use predict_proba."
             )
         return in_unit(grid.quantile(found, q), domain)
+
+    @interruptible
+    def mutual_information(
+        self,
+        given: str | int | Sequence[str | int] = (),
+        evidence: Any = None,
+        *,
+        normalised: bool = False,
+    ) -> Any:
+        r"""What depends on what: mutual information of every pair of columns, exact.
+
+        Parameters
+        ----------
+        given : column or sequence of columns, by name or position
+            Columns that are held fixed, at each of their states in turn: what two columns still
+            tell of each other once these are known.
+        evidence : mapping, or array-like or DataFrame of one row, optional
+            What is known of every row looked at, as in `sample`.
+        normalised : bool, default=False
+            Return :math:`\sqrt{1 - e^{-2 I}}` instead: 0 for independent columns, the absolute
+            correlation of two Gaussian ones, and below 1. The diagonal is 1.
+
+        Returns
+        -------
+        float64 array or DataFrame of shape (n_columns, n_columns)
+            In nats. The diagonal holds the (conditional) entropies, of numbers those of their
+            cells. A DataFrame if the model was fitted on one.
+
+        See Also
+        --------
+        bayescut.plots.depends.dependence_map : A heat map of it.
+        bayescut.plots.depends.dependence_graph : A graph of the strongest pairs.
+
+        Examples
+        --------
+        >>> from bayescut import CutsetNetwork
+        >>> model = CutsetNetwork().fit([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]] * 50)
+        >>> model.mutual_information().round(1)
+        array([[0.7, 0.6, 0. ],
+               [0.6, 0.7, 0. ],
+               [0. , 0. , 0.7]])
+        """
+        circuit, known = self._fitted_circuit(), None
+        if evidence is not None:
+            known = self._evidence(evidence).evidence
+        single = isinstance(given, (str, int, np.integer))
+        fixed = [self.domains_.index(column) for column in ([given] if single else given)]
+        found = mutual_information(
+            circuit,
+            given=fixed,
+            evidence=known,
+            normalised=normalised,
+            n_jobs=count_jobs(self.n_jobs),
+        )
+        m = len(self.domains_)  # a circuit may have more columns, which tell gaps
+        found = np.ascontiguousarray(found[:m, :m])
+        if not self._from_frame:
+            return found
+        import pandas as pd
+
+        names = [domain.name for domain in self.domains_]
+        return pd.DataFrame(found, index=names, columns=names)
 
     def _target_posterior(self, X: Any, target: str | int | None) -> tuple[int, FloatArray]:
         check_is_fitted(self, "circuit_")

@@ -54,6 +54,15 @@ def _square(strength: ArrayLike) -> NDArray[np.float64]:
     return matrix
 
 
+def _names(strength: Any, names: Sequence[Any] | None) -> list[str]:
+    m = len(strength)
+    if names is None:
+        names = list(getattr(strength, "columns", range(m)))
+    if len(names) != m:
+        raise ValueError(f"{len(names)} names for the {m} columns of a matrix of pairs")
+    return [str(name) for name in names]
+
+
 def _axes(axes: Any, size: float) -> Any:
     if axes is not None:
         return axes
@@ -63,16 +72,20 @@ def _axes(axes: Any, size: float) -> Any:
 
 
 def dependence_map(
-    strength: ArrayLike, names: Sequence[str], axes: Axes | None = None, *, label: str = "strength"
+    strength: ArrayLike,
+    names: Sequence[str] | None = None,
+    axes: Axes | None = None,
+    *,
+    label: str = "strength",
 ) -> Axes:
     """Draw a matrix of dependence as a heat map, columns that depend on each other side by side.
 
     Parameters
     ----------
-    strength : array-like of shape (m, m)
-        See `bayescut.circuit.dependence.mutual_information`; the diagonal is left blank.
-    names : sequence of str
-        Of the columns.
+    strength : array-like or DataFrame of shape (m, m)
+        What `mutual_information` of a fitted model returns; the diagonal is left blank.
+    names : sequence of str, optional
+        Of the columns; by default those of the DataFrame, or positions.
     axes : matplotlib.axes.Axes, optional
         Where to draw; a figure of its own by default.
     label : str
@@ -82,7 +95,7 @@ def dependence_map(
     -------
     matplotlib.axes.Axes
     """
-    matrix = _square(strength)
+    matrix, names = _square(strength), _names(strength, names)
     order = _near_order(matrix)
     shown = matrix[np.ix_(order, order)].copy()
     np.fill_diagonal(shown, np.nan)
@@ -90,8 +103,8 @@ def dependence_map(
     largest = float(np.nanmax(shown)) if len(shown) > 1 else 1.0
     image = axes.imshow(shown, cmap="cividis", vmin=0.0, vmax=max(largest, 1e-9))
     places = range(len(order)) if len(order) <= _MOST_NAMES else []
-    axes.set_xticks(places, [str(names[order[k]]) for k in places], rotation=90, color=_TEXT)
-    axes.set_yticks(places, [str(names[order[k]]) for k in places], color=_TEXT)
+    axes.set_xticks(places, [names[order[k]] for k in places], rotation=90, color=_TEXT)
+    axes.set_yticks(places, [names[order[k]] for k in places], color=_TEXT)
     axes.figure.colorbar(image, ax=axes, shrink=0.7, label=label)
     return axes
 
@@ -128,7 +141,7 @@ def _forest(matrix: NDArray[np.float64]) -> tuple[list[list[int]], list[int]]:
 
 def dependence_graph(
     strength: ArrayLike,
-    names: Sequence[str],
+    names: Sequence[str] | None = None,
     axes: Axes | None = None,
     *,
     n_edges: int | None = None,
@@ -137,10 +150,10 @@ def dependence_graph(
 
     Parameters
     ----------
-    strength : array-like of shape (m, m)
-        See `bayescut.circuit.dependence.mutual_information`.
-    names : sequence of str
-        Of the columns.
+    strength : array-like or DataFrame of shape (m, m)
+        What `mutual_information` of a fitted model returns.
+    names : sequence of str, optional
+        Of the columns; by default those of the DataFrame, or positions.
     axes : matplotlib.axes.Axes, optional
         Where to draw; a figure of its own by default.
     n_edges : int, optional
@@ -150,7 +163,7 @@ def dependence_graph(
     -------
     matplotlib.axes.Axes
     """
-    matrix = _square(strength)
+    matrix, names = _square(strength), _names(strength, names)
     m = len(matrix)
     pairs = strongest_pairs(matrix, least=1e-6)[: 2 * m if n_edges is None else n_edges]
     place = np.empty(m, dtype=np.int64)
@@ -170,7 +183,7 @@ def dependence_graph(
         axes.text(
             1.06 * x[k],
             1.06 * y[k],
-            str(names[k]),
+            names[k],
             color=_TEXT,
             rotation=np.degrees(angle[k]) + (180 if left else 0),
             rotation_mode="anchor",
