@@ -68,3 +68,46 @@ def test_one_picture_and_one_record():
     assert json.loads(json.dumps(report.record()))["rows"]["synthetic"] == 300
     pytest.importorskip("matplotlib")
     assert len(report.draw().axes) == 3
+
+
+def test_labels_that_real_rows_do_not_have_are_no_gaps():
+    real, held_out = people(600, 0), people(300, 1)
+    odd, gappy = people(600, 2), people(600, 2)
+    odd.loc[:299, "town"] = "west"
+    gappy.loc[:299, "town"] = None
+    town = list(real.columns).index("town")
+    strange = compare_tables(real, odd, held_out)
+    gaps = compare_tables(real.where(real.age < 40), gappy, held_out)
+    assert strange.columns[town] == pytest.approx(0.5, abs=0.01)
+    assert gaps.columns[town] < 0.25
+    # A row with a label of its own equals no row in which that cell is missing.
+    lost = real.assign(town=real.town.where(real.index >= 100))
+    made = lost.head(100).assign(town="west")
+    assert compare_tables(lost, lost.head(100), held_out).copies == 1.0
+    assert compare_tables(lost, made, held_out).copies == 0.0
+
+
+def test_copies_are_counted_among_all_rows_if_none_are_held_out():
+    real = people(400, 0).drop_duplicates(ignore_index=True)
+    report = compare_tables(real, real)
+    assert report.copies == 1.0 and report.copies_real == 0.0
+    twice = pd.concat([real, real.head(100)], ignore_index=True)
+    report = compare_tables(twice, people(100, 5))
+    assert report.copies < 0.05 and report.copies_real == pytest.approx(200 / len(twice))
+
+
+def test_names_are_nothing_to_predict():
+    real = people(400, 0)
+    real["name"] = [f"row {k}" for k in range(len(real))]
+    report = compare_tables(real, real.sample(frac=1.0, random_state=0))
+    assert report.target == "rich"
+    with pytest.raises(DataError, match="choose another target"):
+        compare_tables(real, real, target="name")
+
+
+def test_the_picture_says_what_a_guess_reaches():
+    pytest.importorskip("matplotlib")
+    report = compare_tables(people(300, 0), people(300, 1), people(300, 2))
+    bars = report.draw().axes[2]
+    assert "guess" in [text.get_text() for text in bars.texts]
+    assert f"{report.accuracy:.2f}" in [text.get_text() for text in bars.texts]

@@ -6,6 +6,8 @@ a synthetic table is good where the two are about the same.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
-from bayescut.data import Domains, encode_table, learn_domains
+from bayescut.data import Domains, encode_table, learn_domains, unseen_cells
 from bayescut.data.tables import is_frame
 from bayescut.exceptions import DataError
 
@@ -25,6 +27,10 @@ _COLUMN_DEPTH, _PAIR_DEPTH = 4, 2
 _PAIR_LABELS = 12
 # Share of the real rows that are held out where no other rows are given.
 _HELD_OUT = 0.3
+# A column of more labels than this names rows, more likely than classes.
+_MOST_CLASSES = 64
+# More labels than this are no categories to scikit-learn's boosting.
+_MOST_CATEGORIES = 255
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +53,8 @@ class Report:
     accuracy_guess : float
         Of the most frequent label.
     copies, copies_real : float
-        Share of the synthetic, of the held-out rows that equal some real row.
+        Share of the synthetic, of the held-out rows that equal some real row. If no rows were held
+        out, of the real rows that equal another one.
     n_real, n_synthetic, n_held_out : int
         Numbers of rows.
     """
@@ -141,9 +148,13 @@ class Report:
         if self.target is not None:
             heights += [self.accuracy, self.accuracy_real]
             ticks += ["accuracy,\nfrom\nsynthetic", "accuracy,\nfrom real"]
-        bars.bar(range(len(heights)), heights, color=[ink, real] * 2)
+        drawn = bars.bar(range(len(heights)), heights, color=[ink, real] * 2)
+        bars.bar_label(drawn, [f"{height:.2f}" for height in heights], fontsize=8, padding=1)
+        if self.target is not None:
+            bars.plot([1.5, 3.5], [self.accuracy_guess] * 2, color="black", linestyle=":")
+            bars.annotate("guess", (3.5, self.accuracy_guess), fontsize=8, ha="right", va="bottom")
         bars.set_xticks(range(len(heights)), ticks, fontsize=8)
-        bars.set_ylim(0, 1)
+        bars.set_ylim(0, 1.08)
         bars.set_title("copies" if self.target is None else f"copies, predicting\n{self.target}")
         return figure
 
@@ -166,10 +177,10 @@ def compare_tables(
         Rows of the same columns.
     held_out : DataFrame or array, optional
         Real rows that it was not made from, to compare with. Default: 30 % of the real rows, which
-        flatters a synthetic table made from all of them.
+        flatters a synthetic table made from all of them; copies are counted among all of them.
     target : str or int, optional
-        The column of labels that a classifier is to predict; by default the last with two states at
-        least.
+        The column of labels that a classifier is to predict; by default the last with 2 to 64
+        states.
     random_state : int
         Which rows are held out, if need be.
 
@@ -188,21 +199,18 @@ def compare_tables(
     >>> bool(report.pairs[0, 1] > 0.3), bool(report.pairs_real[0, 1] < 0.1)
     (True, True)
     """
-    if held_out is None:
+    whole = real
+    alone = held_out is None
+    if alone:
         order = np.random.default_rng(random_state).permutation(_n_rows(real))
         size = max(int(_HELD_OUT * len(order)), 1)
         if size >= len(order):
             raise DataError("The real table needs two rows at least.")
         real, held_out = _take(real, np.sort(order[size:])), _take(real, np.sort(order[:size]))
     domains = learn_domains(real, numbers=True)
-    tables = []
-    for rows in (real, synthetic, held_out):
-        codes, values = encode_table(
-            rows, domains, allow_missing=True, unseen="missing", estimator_name="report"
-        )
-        tables.append((codes, values))
-    states = [_states(codes, domains, _COLUMN_DEPTH) for codes, _ in tables]
-    coarse = [_states(codes, domains, _PAIR_DEPTH, _PAIR_LABELS) for codes, _ in tables]
+    tables = [_read(rows, domains) for rows in (real, synthetic, held_out)]
+    states = [_states(table, domains, _COLUMN_DEPTH) for table in tables]
+    coarse = [_states(table, domains, _PAIR_DEPTH, _PAIR_LABELS) for table in tables]
     m = len(domains)
     names = [domain.name if domain.name is not None else str(j) for j, domain in enumerate(domains)]
     columns, columns_real = (
@@ -214,10 +222,14 @@ def compare_tables(
     accuracy = accuracy_real = guess = float("nan")
     if column is not None:
         accuracy_real, accuracy, guess = _accuracies(tables, domains, column)
-    seen = set(_row_keys(domains, *tables[0]))
-    copies, copies_real = (
-        float(np.mean([key in seen for key in _row_keys(domains, *table)])) for table in tables[1:]
-    )
+    if alone:
+        # Each real row is held out from the others: the synthetic ones may equal any of them.
+        every = learn_domains(whole, numbers=True)
+        all_rows, made = (_row_keys(every, _read(rows, every)) for rows in (whole, synthetic))
+        copies, copies_real = _share_among(made, all_rows), _share_among(all_rows, all_rows, 2)
+    else:
+        keys = [_row_keys(domains, table) for table in tables]
+        copies, copies_real = (_share_among(other, keys[0]) for other in keys[1:])
     return Report(
         names,
         columns,
@@ -230,10 +242,26 @@ def compare_tables(
         guess,
         copies,
         copies_real,
-        n_real=len(tables[0][0]),
-        n_synthetic=len(tables[1][0]),
-        n_held_out=len(tables[2][0]),
+        n_real=len(tables[0].codes),
+        n_synthetic=len(tables[1].codes),
+        n_held_out=len(tables[2].codes),
     )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A table by the domains of the real one: codes, numbers, and labels that these do not have."""
+
+    codes: CodeArray
+    values: FloatArray | None
+    unseen: NDArray[np.bool_]
+
+
+def _read(rows: Any, domains: Domains) -> _Read:
+    codes, values = encode_table(
+        rows, domains, allow_missing=True, unseen="missing", estimator_name="report"
+    )
+    return _Read(codes, values, unseen_cells(rows, domains, "report"))
 
 
 def _n_rows(table: Any) -> int:
@@ -245,19 +273,21 @@ def _take(table: Any, rows: IntArray) -> Any:
 
 
 def _states(
-    codes: CodeArray, domains: Domains, depth: int, most: int | None = None
+    table: _Read, domains: Domains, depth: int, most: int | None = None
 ) -> NDArray[np.int64]:
-    """Return coarse states of all cells; a missing cell is a state of its own."""
+    """Return coarse states of all cells; missing cells and labels not seen have their own."""
+    codes = table.codes
     out = np.empty(codes.shape, dtype=np.int64)
     absent = np.iinfo(codes.dtype).max
     for j, domain in enumerate(domains):
-        view = np.arange(domain.n_states)
+        view = np.arange(max(domain.n_states, 1))
         if domain.grid is not None:
             view = domain.grid.view(depth).astype(np.int64)
         elif most is not None:
             view = np.minimum(view, most)
         missing = codes[:, j] == absent
         out[:, j] = np.where(missing, view.max() + 1, view[np.where(missing, 0, codes[:, j])])
+        out[table.unseen[:, j], j] = view.max() + 2
     return out
 
 
@@ -283,18 +313,26 @@ def _target(domains: Domains, target: str | int | None) -> int | None:
         column = domains.index(target)
         if domains[column].grid is not None:
             raise DataError(f"Column {target!r} holds numbers: a classifier predicts labels.")
+        if domains[column].n_states > _MOST_CLASSES:
+            raise DataError(
+                f"Column {target!r} has {domains[column].n_states} labels, more than the "
+                f"{_MOST_CLASSES} that a classifier is learned for: choose another target."
+            )
         return column
-    labels = [j for j, d in enumerate(domains) if d.grid is None and not d.empty and d.n_states > 1]
+    labels = [
+        j
+        for j, domain in enumerate(domains)
+        if domain.grid is None and not domain.empty and 1 < domain.n_states <= _MOST_CLASSES
+    ]
     return labels[-1] if labels else None
 
 
-def _accuracies(
-    tables: list[tuple[CodeArray, FloatArray | None]], domains: Domains, column: int
-) -> tuple[float, float, float]:
+def _accuracies(tables: list[_Read], domains: Domains, column: int) -> tuple[float, float, float]:
     """Accuracy on held-out rows of trees boosted on the real and on the synthetic rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    def prepared(codes: CodeArray, values: FloatArray | None) -> tuple[FloatArray, IntArray]:
+    def prepared(table: _Read) -> tuple[FloatArray, IntArray]:
+        codes, values = table.codes, table.values
         absent = np.iinfo(codes.dtype).max
         X = np.where(codes == absent, np.nan, codes.astype(np.float64))
         for j, domain in enumerate(domains):
@@ -303,26 +341,38 @@ def _accuracies(
         known = codes[:, column] != absent
         return np.delete(X, column, axis=1)[known], codes[known, column].astype(np.int64)
 
-    (X, y), (X_synthetic, y_synthetic), (X_test, y_test) = (prepared(*table) for table in tables)
+    (X, y), (X_synthetic, y_synthetic), (X_test, y_test) = (prepared(table) for table in tables)
     if not len(y_test) or not len(y) or X.shape[1] == 0:
         return float("nan"), float("nan"), float("nan")
+    labels_of = [d.grid is None and d.n_states <= _MOST_CATEGORIES for d in domains]
+    chosen = np.delete(np.array(labels_of), column)
     found = []
     for features, labels in ((X, y), (X_synthetic, y_synthetic)):
         if len(np.unique(labels)) < 2:  # nothing to learn: always the same answer
             guess = labels[0] if len(labels) else -1
             found.append(float(np.mean(y_test == guess)))
             continue
-        model = HistGradientBoostingClassifier(max_iter=60, random_state=0)
+        model = HistGradientBoostingClassifier(
+            max_iter=60, random_state=0, categorical_features=chosen
+        )
         found.append(float(model.fit(features, labels).score(X_test, y_test)))
     return found[0], found[1], float(np.mean(y_test == np.bincount(y).argmax()))
 
 
-def _row_keys(domains: Domains, codes: CodeArray, values: FloatArray | None) -> list[bytes]:
+def _row_keys(domains: Domains, table: _Read) -> list[bytes]:
     """Rows as bytes that are equal for equal rows; numbers at their recording steps."""
-    parts = codes.astype(np.float64)
+    values = table.values
+    parts = table.codes.astype(np.float64)
+    parts[table.unseen] = -1.0
     if values is not None:
         for j, domain in enumerate(domains):
             if domain.grid is not None:
                 parts[:, j] = domain.grid.snap(values[:, j])
     # Zero has two signs.
     return [row.tobytes() for row in np.nan_to_num(parts, nan=-1e300) + 0.0]
+
+
+def _share_among(some: Sequence[bytes], others: Sequence[bytes], times: int = 1) -> float:
+    """Share of some rows that occur among others, so many times at least."""
+    seen = Counter(others)
+    return float(np.mean([seen[key] >= times for key in some]))
