@@ -28,6 +28,44 @@ def test_predict_is_what_the_model_says(command: Command, model: Path, tmp_path:
     assert list(found.columns) == ["smoker", "probability", "P(no)", "P(yes)"]
 
 
+def test_predict_does_not_look_at_the_target(command: Command, model: Path, tmp_path: Path) -> None:
+    people = make_people(50)
+    people.assign(smoker="seldom").to_csv(tmp_path / "odd.csv", index=False)
+    people.drop(columns="smoker").to_csv(tmp_path / "none.csv", index=False)
+    asked = ("predict", model, "--target", "smoker", "--proba", "-q")
+    assert command.ok(*asked, tmp_path / "odd.csv") == command.ok(*asked, tmp_path / "none.csv")
+
+
+def test_predict_of_files_without_names(command: Command, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 3, 300)
+    rows = np.column_stack([first, first % 2, rng.integers(0, 2, 300)])
+    model = bc.CutsetNetwork(n_jobs=1).fit(rows)
+    bc.save(model, tmp_path / "bare.bc")
+    expected = model.predict(rows, target=1).tolist()
+    odd = np.where([0, 1, 0], 7, rows)  # what the file says of the target is not looked at
+    for k, table in enumerate((rows, odd, rows[:, [0, 2]])):
+        np.savetxt(tmp_path / f"{k}.csv", table, "%d", ",")
+        asked = ("predict", tmp_path / "bare.bc", tmp_path / f"{k}.csv", "--target", 1, "-q")
+        found = pd.read_csv(io.StringIO(command.ok(*asked, "--no-header")), header=None)
+        assert pd.to_numeric(found[0].iloc[-300:]).tolist() == expected
+
+
+def test_impute_by_an_imputer(command: Command, tmp_path: Path) -> None:
+    people = make_people(300)
+    imputer = bc.CutsetImputer(n_members=4, n_jobs=1).fit(people)
+    bc.save(imputer, tmp_path / "filler.bc")
+    gappy = people.head(40).astype(object)
+    gappy = gappy.mask(np.random.default_rng(0).random(gappy.shape) < 0.3)
+    gappy.to_csv(tmp_path / "gaps.csv", index=False)
+    out = command.ok("impute", tmp_path / "filler.bc", tmp_path / "gaps.csv", "-q")
+    found = pd.read_csv(io.StringIO(out), keep_default_na=False)
+    filled = imputer.transform(gappy)
+    assert found["age"].tolist() == filled["age"].tolist()
+    assert found["home town"].tolist() == filled["home town"].tolist()
+    assert found["kids"].tolist() == filled["kids"].astype(int).tolist()
+
+
 def test_predict_refuses(command: Command, model: Path, people: Path) -> None:
     asked = ("predict", model, people, "-q", "--target")
     assert "no column 'smokes'" in command.error(*asked, "smokes")

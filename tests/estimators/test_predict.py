@@ -57,6 +57,27 @@ def test_frames_need_not_have_the_target(X):
         model.predict(frame, target="c", method="mean")
 
 
+def test_what_is_said_of_the_target_is_not_looked_at(X):
+    # ... even if it is a label that training did not show.
+    rows = X[:20].astype(float)
+    odd = rows.copy()
+    odd[:, 1] = 7
+    model = CutsetNetwork(n_jobs=1).fit(X)
+    np.testing.assert_array_equal(model.predict_proba(odd, 1), model.predict_proba(rows, 1))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = CutsetNetwork(n_jobs=1).fit(frame)
+    strange = frame.head(20).assign(b="seven")
+    expected = model.predict(frame.head(20).drop(columns="b"), target="b")
+    np.testing.assert_array_equal(model.predict(strange, target="b"), expected)
+    assert strange.b.tolist() == ["seven"] * 20  # the table asked about stays as it was
+
+
+def test_columns_given_come_as_any_sequence(model):
+    both = model.mutual_information(given=(0, np.int64(2)))
+    np.testing.assert_array_equal(model.mutual_information(given=np.array([0, 2])), both)
+    np.testing.assert_array_equal(model.mutual_information(given=iter([0, 2])), both)
+
+
 def test_surprisal_by_hand(model):
     p = np.exp(model.score_samples(WORLDS))
     row = np.array([[0, 2, 1]])

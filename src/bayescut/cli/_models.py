@@ -43,8 +43,11 @@ class LoadedModel:
     def given(self, codes: Any, values: Any, *, tell: bool = False) -> Given:
         """What rows say; with their gaps, if they tell something."""
         from bayescut.estimators._answers import given_table
+        from bayescut.estimators._density import as_wide
 
         gaps = getattr(self.model, "_gap_columns", ())
+        if not gaps:
+            codes, values = as_wide(self.circuit, codes, values)
         return given_table(self.circuit.domains, codes, values, gaps, tell=tell)
 
     @property

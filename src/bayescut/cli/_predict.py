@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -22,9 +22,6 @@ from bayescut.cli._output import Writer
 from bayescut.cli._queries import Output, TableFile, _read
 from bayescut.cli._tables import PIPE, Table, TableOptions, match_table, pandas, read_table
 from bayescut.cli._terminal import bar, emit, emit_json, print_table
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["anomalies", "predict"]
 
@@ -89,9 +86,7 @@ def predict(
     if wanted and domain.grid is None:
         raise CommandError(f"{target!r} holds labels, which have no quantiles: use --proba.")
     found = read_table(table, options, model.domains)
-    frame = found.used
-    if domain.name is not None and domain.name not in set(map(str, frame.columns)):
-        frame = frame.assign(**{domain.name: None})
+    frame = _without(found.used, column, model)
     matched = match_table(frame, model.domains, found.title, options.day_first)
     given = _read(model, matched, unseen, False)
     codes = given.codes
@@ -115,6 +110,20 @@ def predict(
                     answer[f"q{q:g}"] = in_unit(points, domain)
             writer.write(pandas().DataFrame(answer))
             update(block.stop - block.start)
+
+
+def _without(frame: Any, column: int, model: LoadedModel) -> Any:
+    """Return a table that says nothing of a column, whether it has that or not."""
+    name = model.domains[column].name
+    if name is not None and frame.columns.inferred_type != "integer":
+        return frame.assign(**{name: None})
+    frame = frame.copy(deep=False)
+    if len(frame.columns) == len(model.domains):
+        frame[frame.columns[column]] = None
+    elif len(frame.columns) == len(model.domains) - 1:
+        frame.insert(column, "", None)
+        frame.columns = range(len(model.domains))
+    return frame
 
 
 def _predict_own(

@@ -207,13 +207,13 @@ def impute(
     options: TableOptions,
     output: Output = PIPE,
     method: Annotated[
-        Method,
+        Method | None,
         typer.Option(
             help="mpe: the most probable completion of the row; mode: each cell's own most "
             "probable value; median, mean: those of numbers, and the mode of labels; sample: a "
-            "draw."
+            "draw. Default: mpe, and of a CutsetImputer its own."
         ),
-    ] = Method.mpe,
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of --method sample.")] = None,
     unseen: Unseen = None,
 ) -> None:
@@ -224,6 +224,8 @@ def impute(
     """
     one_pipe(model=model_file, table=table)
     model = load_model(model_file)
+    if method is None:
+        method = Method(getattr(model.model, "method", Method.mpe.value))
     found = read_table(table, options, model.domains, cells=True)
     given = _read(
         model,
@@ -349,8 +351,14 @@ def _number_text(number: float, domain: Domain, form: DateForm | None, decimal: 
 def _fill(
     model: LoadedModel, given: Given, method: Method, generator: np.random.Generator
 ) -> tuple[Any, Any]:
+    from bayescut._jobs import count_jobs
     from bayescut.estimators._answers import complete, draw, fill_number, modes, mpe
+    from bayescut.estimators._imputer import CutsetImputer, fill
 
+    if isinstance(model.model, CutsetImputer):  # it knows more of single cells than its circuit
+        jobs = count_jobs(model.model.n_jobs)
+        cells = model.model._cells
+        return fill(cells, given.codes, given.values, method.value, generator, jobs)
     if method is Method.mpe:
         return mpe(model.circuit, given, None)[:2]
     if method is Method.sample:

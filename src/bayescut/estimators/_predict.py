@@ -16,7 +16,7 @@ from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.dependence import mutual_information
 from bayescut.data import Domain, Domains, missing_code
-from bayescut.data.tables import is_frame
+from bayescut.data.tables import as_table, is_frame
 from bayescut.data.times import time_cells
 from bayescut.estimators._density import as_wide, posterior
 from bayescut.estimators._reading import encode_rows
@@ -208,16 +208,16 @@ class PredictMixin(SurprisalMixin):
         --------
         >>> from bayescut import CutsetNetwork
         >>> model = CutsetNetwork().fit([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]] * 50)
-        >>> model.mutual_information().round(1)
-        array([[0.7, 0.6, 0. ],
-               [0.6, 0.7, 0. ],
-               [0. , 0. , 0.7]])
+        >>> model.mutual_information().round(2)
+        array([[0.69, 0.68, 0.  ],
+               [0.68, 0.69, 0.  ],
+               [0.  , 0.  , 0.69]])
         """
         circuit, known = self._fitted_circuit(), None
         if evidence is not None:
             known = self._evidence(evidence).evidence
-        single = isinstance(given, (str, int, np.integer))
-        fixed = [self.domains_.index(column) for column in ([given] if single else given)]
+        columns = [given] if isinstance(given, (str, int, np.integer)) else list(given)
+        fixed = [self.domains_.index(column) for column in columns]
         found = mutual_information(
             circuit,
             given=fixed,
@@ -237,13 +237,22 @@ class PredictMixin(SurprisalMixin):
     def _target_posterior(self, X: Any, target: str | int | None) -> tuple[int, FloatArray]:
         check_is_fitted(self, "circuit_")
         column = len(self.domains_) - 1 if target is None else self.domains_.index(target)
-        name = self.domains_[column].name
-        if is_frame(X) and name is not None and name not in set(map(str, X.columns)):
-            X = X.assign(**{name: np.nan})
-        codes, values = self._read_table(X)
+        codes, values = self._read_table(_without(X, column, self.domains_))
         if self.domains_[column].n_states == 0:
             raise DataError(f"Column {target!r} is continuous: use moments of the circuit.")
         return column, posterior(self.circuit_, codes, column, count_jobs(self.n_jobs), values)
+
+
+def _without(X: Any, column: int, domains: Domains) -> Any:
+    """Return a table that says nothing of a column, which it need not have if it is a DataFrame."""
+    if is_frame(X):
+        name = domains[column].name
+        return X if name is None else X.assign(**{name: np.nan})
+    table = as_table(X)
+    if table.dtype.kind in "fO" and table.shape[1] == len(domains):
+        table = table.copy()
+        table[:, column] = np.nan
+    return table
 
 
 def predicted(found: FloatArray, domain: Domain, method: str | None) -> NDArray[Any]:
