@@ -452,3 +452,15 @@ def test_contamination(table):
     for bad in (0.0, 0.6, "some"):
         with pytest.raises(ValueError, match="contamination"):
             CutsetOutlierDetector(contamination=bad).fit(X)
+
+
+def test_rows_without_weight_teach_detectors_nothing(table):
+    X = table[0].copy()
+    weights = np.ones(len(X))
+    weights[:5] = 0
+    X.loc[X.index[:5], "town"] = "nowhere"
+    odd = CutsetOutlierDetector(n_members=2, n_trees=0, n_jobs=1).fit(X, sample_weight=weights)
+    rest = CutsetOutlierDetector(n_members=2, n_trees=0, n_jobs=1).fit(X[5:])
+    assert odd.weight_ == rest.weight_ == len(X) - 5
+    assert odd.offset_ == pytest.approx(rest.offset_)
+    np.testing.assert_allclose(odd.score_samples(X[5:50]), rest.score_samples(X[5:50]))

@@ -188,7 +188,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
     def _resolve(self, table: Table) -> Table:
         """Return the table in the cells that the learner is given, if its pairs can be counted."""
         table = choose_resolution(table, self._worth())
-        check_size(table.domains, self._identifiers(table.domains, table.n_rows))
+        check_size(table.domains, self._identifiers(table.domains, round(table.total_weight())))
         return table
 
     def _resolver(self) -> NetworkLearner | None:

@@ -44,9 +44,9 @@ class SingleCutset(CircuitEstimator):
 
     def _learn(self, table: Table) -> Circuit:
         learner = self._learner(count_jobs(self.n_jobs))
-        table, rows = repeat_rows(table)
+        repeated, rows = repeat_rows(table)
         with progress(type(self).__name__, len(rows), self.verbose) as advance:
-            root = learner.learn(table, rows, advance)
+            root = learner.learn(repeated, rows, advance)
         self.structure_score_ = root.total_score()
         if self._aside is not None:
             self.structure_score_ += self._aside.score
@@ -285,7 +285,7 @@ class CutsetNetwork(SingleCutset):
     ----------
     circuit_ : Circuit
         The learned circuit: decisions (and products) over thin junction trees; smooth,
-        decomposable, deterministic.
+        decomposable, and deterministic unless some leaves are Gaussian.
     structure_score_ : float
         Log marginal likelihood minus the structure's cost.
     n_parameters_, n_cuts_ : int

@@ -282,7 +282,7 @@ class CutsetEnsemble(Compressible):
         seen = table.domains
         if depth is not None:
             seen = coarser_domains(seen, depth)
-        check_size(seen, self._identifiers(seen, table.n_rows))
+        check_size(seen, self._identifiers(seen, round(table.total_weight())))
         return table
 
     def _resolver(self) -> NetworkLearner:

@@ -17,6 +17,7 @@ from bayescut._jobs import count_jobs
 from bayescut._progress import Advance, progress
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit
+from bayescut.circuit._kinds import SUM
 from bayescut.data import Domains, encode_table
 from bayescut.data.table import Table
 from bayescut.estimators._base import CircuitEstimator
@@ -284,6 +285,8 @@ class CutsetMixture(Compressible):
         """Weights of the components."""
         check_is_fitted(self, "circuit_")
         circuit = self.circuit_
+        if circuit.kind[circuit.root] != SUM:  # compressed to a single component
+            return np.ones(1)
         return np.exp(circuit.log_weight[circuit.child_ptr[circuit.root] :])
 
     @property
@@ -332,7 +335,7 @@ class CutsetMixture(Compressible):
             held_out = None if valid is None else valid.codes
             self._begin_checkpoint(self.checkpoint, table.codes, table.weights, held_out)
         resumed = self._resume(table.domains)
-        chosen = None
+        chosen, self._spare = None, table
         if resumed is None:
             self.validation_scores_ = {}
             self.structure_ = kinds[0]
@@ -574,7 +577,8 @@ class CutsetMixture(Compressible):
     # Of a model with columns set apart, EM goes on with what was learned of the others.
     def _get_state(self) -> dict[str, Any]:
         state = super()._get_state()
-        if state and self._made_from is not None and self._learned is not self.circuit_:
+        goes_on = self.warm_start or self._made_from is not None
+        if state and goes_on and self._learned is not self.circuit_:
             state["learned"] = self._learned
         return state
 

@@ -14,8 +14,9 @@ from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit
 from bayescut.data import missing_code, unseen_cells
 from bayescut.data.domains import code_dtype
+from bayescut.data.tables import as_table
 from bayescut.estimators._answers import Given, draw
-from bayescut.estimators._density import told
+from bayescut.estimators._density import told, without_weightless
 from bayescut.estimators._job import DensityJob
 from bayescut.estimators._predict import SurprisalMixin, entropy
 from bayescut.estimators._validation import check_number, check_weights
@@ -123,8 +124,10 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
 
     def _settle(self, X: Any, sample_weight: Any) -> None:
         self.seed_ = int(self._rng().integers(2**31))
+        X = as_table(X)
+        # Labels of rows without weight may be none that the density knows.
+        X, weights, _ = without_weightless(X, check_weights(sample_weight, X.shape[0]))
         codes, values = self._read_table(X)
-        weights = check_weights(sample_weight, len(codes))
         self.weight_ = float(len(codes) if weights is None else weights.sum())
         scores = self._scores(codes, values)
         self.offset_ = threshold(scores, weights, self.contamination)

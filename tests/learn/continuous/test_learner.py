@@ -319,6 +319,15 @@ def test_blocks_of_points_change_nothing_but_rounding(monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14)
 
 
+def test_parameters_of_another_structure_are_refused():
+    decoders = []
+    for case in ("binary tree", "wide"):
+        sizes, families = CASES[case]
+        decoders.append(random_decoder(structure_of(families), np.array(sizes)))
+    with pytest.raises(ValueError, match="do not fit the structure"):
+        Decoder(decoders[1].families, decoders[0].parameters)
+
+
 def test_threads_change_nothing():
     from concurrent.futures import ThreadPoolExecutor
 

@@ -113,6 +113,20 @@ def test_weights_are_repeated_rows() -> None:
     assert score + once.weights @ once.log_inside == pytest.approx(same + twice.log_inside.sum())
 
 
+def test_networks_take_a_weight_for_rows_given_so_many_times() -> None:
+    X = frame(800)
+    weights = np.random.default_rng(5).integers(0, 3, 800)
+    X.loc[weights == 0, "a"] = 1e6  # a row of no weight teaches nothing
+    once = bc.CutsetNetwork(n_jobs=1).fit(X, sample_weight=weights)
+    again = bc.CutsetNetwork(n_jobs=1).fit(X.loc[X.index.repeat(weights)])
+    assert n_normals(once) > 0
+    assert once.structure_score_ == pytest.approx(again.structure_score_)
+    fresh = frame(200, seed=1)
+    assert_allclose(once.score_samples(fresh), again.score_samples(fresh))
+    far = pd.DataFrame({"kind": ["left", "ring"], "a": [50.0, -50.0], "b": [-50.0, 80.0]})
+    assert_allclose(once.score_samples(far), again.score_samples(far))
+
+
 def test_each_leaf_is_of_the_kind_that_its_rows_prefer() -> None:
     X = frame()
     model = bc.CutsetNetwork().fit(X)

@@ -149,3 +149,20 @@ def test_what_components_share_counts_once():
         assert small.n_parameters == (7 if most < 12 else 12)
     with pytest.raises(ValueError, match="at least 7"):
         compress(circuit, 6, rows)
+
+
+def test_a_mixture_of_one_component_has_one():
+    """Also if that is a sum itself: a Gaussian and the columns by themselves beside it."""
+    rng = np.random.default_rng(0)
+    which = rng.integers(0, 3, 600)
+    a = np.array([-6.0, 0.0, 5.0])[which] + rng.normal(0, 1, 600)
+    b = np.array([0.9, -0.8, 0.2])[which] * a + rng.normal(0, 0.2, 600)
+    numbers = np.column_stack([a, b]).round(2)
+    labels = np.column_stack([which == 0, which == 1, a > 0]).astype(int)
+    for X, has_normals in ((numbers, True), (labels, False)):
+        mixture = bc.CutsetMixture(3, max_iter=20, tol=1e-2, random_state=0).fit(X)
+        assert mixture.circuit_.has_normals == has_normals
+        one = mixture.compress(int(Sizes(mixture.circuit_).alone.min()), X)
+        assert one.n_components_ == 1 and one.weights_.tolist() == [1.0]
+        assert one.predict_proba(X).shape == (600, 1)
+        assert one.n_parameters_ == Sizes(mixture.circuit_).alone.min()

@@ -1,5 +1,7 @@
 """How finely numbers are learned."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ import bayescut as bc
 from bayescut.data import learn_domains
 from bayescut.data.encode import encode_table
 from bayescut.data.table import Table
+from bayescut.learn.leaves.normal import with_numbers
 from bayescut.learn.tables import resolution
 
 
@@ -72,7 +75,24 @@ def test_a_density_within_cells_makes_resolutions_comparable():
             np.log(domain.grid.mass)[coarse.codes[:, j]].sum()
             for j, domain in enumerate(coarse.domains)
         )
-        np.testing.assert_allclose(resolution._density_inside(coarse), whole - cells)
+        np.testing.assert_allclose(resolution._density_inside(coarse, table), whole - cells)
+
+
+def test_numbers_that_were_drawn_are_worth_as_much_in_any_resolution():
+    """On average over numbers drawn from the cells, but for what is the same everywhere."""
+    _, table = numbers(100, gaps=0.3)
+    rng = np.random.default_rng(0)
+    fine = resolution.coarsen(table, 5)
+    codes = np.where(fine.observed, fine.codes, rng.integers(0, fine.sizes, fine.codes.shape))
+    fine = replace(fine, codes=codes.astype(np.uint8))
+
+    def gain(some):
+        coarse = [resolution._density_inside(resolution.coarsen(some, d), some) for d in (2, 4)]
+        return coarse[1] - coarse[0]
+
+    drawn = [gain(with_numbers(fine, np.arange(3), rng)) for _ in range(5)]
+    np.testing.assert_allclose(drawn, gain(fine))
+    assert gain(fine) > 0
 
 
 def test_large_and_late_tables_are_not_asked_about(monkeypatch):

@@ -155,9 +155,18 @@ class Decoder:
         Changed in place by who learns.
     mapper : callable
         ``map`` or that of a pool of threads.
+
+    Raises
+    ------
+    ValueError
+        If the parameters are those of another structure, as a checkpoint may say.
     """
 
     def __init__(self, families: Families, parameters: Parameters, mapper: Mapper = map) -> None:
+        # Kernels take the outputs at their word.
+        outputs = len(parameters.weights[-1]), len(parameters.biases[-1])
+        if outputs != (families.offsets.n_outputs, families.n_logits):
+            raise ValueError("the parameters do not fit the structure of the decoder")
         self.families = families
         self.parameters = parameters
         self.mapper = mapper

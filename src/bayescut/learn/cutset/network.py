@@ -105,7 +105,7 @@ class NetworkLearner(Apart):
         rankings = self.rankings
         if not self._has_groups(table) or len(rows) * table.n_columns > _MOST_CELLS:
             rankings = rankings[:1]
-        normals = NormalLeaves.of(table, self.prior) if self.gaussian else None
+        normals = NormalLeaves.of(_counted(table, rows), self.prior) if self.gaussian else None
 
         def search(ranking: str, uncut: frozenset[int] = frozenset()) -> Settled:
             told = advance if ranking == rankings[0] and not uncut else None
@@ -152,6 +152,12 @@ class NetworkLearner(Apart):
             uncut=uncut,
         )
         return learner.cut(table, rows, advance)
+
+
+def _counted(table: Table, rows: IntArray) -> Table:
+    """The table with weights that say how often its rows are among some, as theirs may."""
+    times = np.bincount(rows, minlength=table.n_rows).astype(np.float64)
+    return table.with_weights(times * table.all_weights)
 
 
 def _is_gaussian(root: Settled) -> bool:

@@ -182,7 +182,8 @@ def keep_components(circuit: Circuit, kept: IntArray, weights: FloatArray) -> Ci
         if reached[node]:
             reached[circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]] = True
     nodes = np.flatnonzero(reached)
-    alone = len(kept) == 1
+    # A component that is a sum itself would be taken for a mixture of its parts.
+    alone = len(kept) == 1 and circuit.kind[roots[0]] != SUM
     place = np.full(circuit.n_nodes, -1, dtype=np.int64)
     place[nodes] = np.arange(len(nodes))
     old = dict(circuit.arrays())

@@ -98,20 +98,29 @@ def choose_depth(table: Table, worth: Worth | None, deadline: float = np.inf) ->
         if working_time() >= deadline:
             break
         coarse = coarsen(table, depth)
-        value = worth(coarse) + _density_inside(coarse)
+        value = worth(coarse) + _density_inside(coarse, table)
         if value > best_value:
             best, best_value = depth, value
     return best
 
 
-def _density_inside(table: Table) -> float:
-    """Log density of the numbers of a complete table within their cells."""
-    assert table.values is not None
-    return sum(
-        float(table.all_weights @ domain.grid.log_inside(table.values[:, j], table.codes[:, j]))
-        for j, domain in enumerate(table.domains)
-        if domain.grid is not None
-    )
+def _density_inside(coarse: Table, fine: Table) -> float:
+    """Log density of the numbers of a complete table within their cells.
+
+    Of a number that is not known, of which but a fine cell was drawn, it is the log of the part
+    that this has of the coarse one; the density within fine cells is the same for all resolutions.
+    """
+    assert coarse.values is not None
+    total = 0.0
+    for j, (domain, before) in enumerate(zip(coarse.domains, fine.domains, strict=True)):
+        if domain.grid is None or before.grid is None:
+            continue
+        inside = domain.grid.log_inside(coarse.values[:, j], coarse.codes[:, j])
+        drawn = np.isnan(coarse.values[:, j])
+        inside[drawn] = np.log(before.grid.mass)[fine.codes[drawn, j]]
+        inside[drawn] -= np.log(domain.grid.mass)[coarse.codes[drawn, j]]
+        total += float(coarse.all_weights @ inside)
+    return total
 
 
 def _depths(table: Table) -> list[int]:
