@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from sklearn.datasets import load_wine
 
 import bayescut as bc
-from bayescut.circuit.dependence import mutual_information
-from bayescut.plots.depends import dependence_map
+from bayescut.plots.depends import dependence_graph, dependence_map
 from bayescut.report import compare_tables
 
 # Ours first; colour-blind safe (Okabe and Ito).
@@ -126,9 +125,10 @@ def _synthetic() -> plt.Figure:
 
 
 def _depends() -> plt.Figure:
-    """The mutual information of all pairs of columns of the wines."""
+    """The mutual information of all pairs of columns of the wines: heat map and graph."""
     model = bc.CutsetMixture(5, random_state=0).fit(_wines())
-    figure, axes = plt.subplots(figsize=(6.2, 5.6), layout="constrained")
-    strength = mutual_information(model.circuit_, normalised=True)
-    dependence_map(strength, model.feature_names_in_.tolist(), axes)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5.4), layout="constrained")
+    strength = model.mutual_information(normalised=True)
+    dependence_map(strength, axes=left)
+    dependence_graph(strength, axes=right, n_edges=20)
     return figure
