@@ -30,9 +30,9 @@ from bayescut.learn.cells.conditional import (
     TreeMember,
     distinct_rows,
 )
-from bayescut.learn.cells.copula import NormalScores
 from bayescut.learn.cells.targeted import TargetForest
 from bayescut.learn.ensemble.pool import Pool
+from bayescut.learn.tables.copula import NormalScores
 
 # Recipes of less weight are left out of predictions.
 _LEAST_WEIGHT = 0.01

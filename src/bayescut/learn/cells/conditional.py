@@ -25,12 +25,12 @@ from bayescut.data.cells import halvings
 from bayescut.data.domains import Domains, code_dtype, missing_code
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
-from bayescut.learn.cells.copula import NormalScores, learn_copula
 from bayescut.learn.cells.targeted import ForestLearner, TargetForest, table_cells
 from bayescut.learn.cutset.freeze import freeze_cutset
 from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.cutset.rules import TopGain
 from bayescut.learn.ensemble.pool import Pool
+from bayescut.learn.tables.copula import NormalScores, learn_copula
 from bayescut.learn.tables.gaps import Completions, fill_empty
 from bayescut.learn.tables.resolution import coarsen
 from bayescut.scores.base import BayesDirichlet

@@ -22,9 +22,9 @@ from bayescut.circuit import Circuit, Evidence
 from bayescut.circuit.build import mixture
 from bayescut.data.domains import missing_code
 from bayescut.data.table import Table
-from bayescut.learn.cells.copula import NormalScores, learn_copula
 from bayescut.learn.cells.targeted import ForestLearner, TargetForest, table_cells
 from bayescut.learn.ensemble.pool import Pool, most_likely_weights
+from bayescut.learn.tables.copula import NormalScores, learn_copula
 
 __all__ = ["CellPredictor", "learn_cells"]
 

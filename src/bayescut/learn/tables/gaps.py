@@ -9,8 +9,9 @@ given completed tables, and draws from it come from alternating two steps [1]_:
 
 Draws confirm the structure they come from: from a model without an edge they show none. So the
 first model is a forest of *available-case* counts (every pair of columns is counted in the rows
-that have both), and the others are richer than a single network: mixtures whose components share
-one structure and have tables of their own. Where smooth numbers are better known to mixtures whose
+that have both), beside which smooth numbers are drawn from a Gaussian of their normal scores, and
+the others are richer than a single network: mixtures whose components share one structure and have
+tables of their own. Where smooth numbers are better known to mixtures whose
 components are Gaussian, as rows left out of both say, the last models are such, and give numbers
 instead of cells. Tables that are ruled by cases, which a mixture blurs, are better known to cutset
 networks: of small tables the last models are such if rows left out say so, and the first of them
@@ -45,6 +46,7 @@ from bayescut.learn.mixture.em import evidence_of
 from bayescut.learn.mixture.gaussian import NormalLearner
 from bayescut.learn.mixture.shared import SharedLearner
 from bayescut.learn.mixture.start import KMeansStart
+from bayescut.learn.tables.copula import learn_copula
 from bayescut.scores.base import BayesDirichlet
 from bayescut.scores.prior import StructurePrior
 from bayescut.scores.wishart import NormalWishart
@@ -261,7 +263,7 @@ class Completions:
         for sweep in range(n_sweeps):
             if working_time() >= deadline:
                 break
-            completed = self.single(sweep)
+            completed = self.single(sweep) if sweep else self._first()
             if labels is None:
                 size = int(np.clip(table.n_rows // 100, 2, 20))
                 labels = KMeansStart(completed, size).labels(size, seed, most_rows=100 * size)
@@ -275,6 +277,19 @@ class Completions:
             logs = self._try_gaussians(labels, n_sweeps, deadline)
         if table.codes.size <= _MOST_CELLS and not self.models[-1].has_normals:
             self._try_networks(labels, n_sweeps, deadline, logs)
+
+    def _first(self) -> Table:
+        """Draw the missing cells for the first time."""
+        numbers = learn_copula(self.table, columns=self.numbers)
+        if numbers is None:
+            return self.single(0)
+        rng = np.random.default_rng([self.seed, 21])
+        codes = self.table.codes.copy()
+        codes[self.rows] = numbers.fill(codes[self.rows], rng)
+        codes[self.rows] = self.models[0].sample_conditional(
+            codes[self.rows], rng, n_jobs=self.n_jobs
+        )
+        return replace(self.table, codes=codes)
 
     def _try_gaussians(self, labels: IntArray, first: int, deadline: float) -> FloatArray:
         """Draw from mixtures of Gaussian components if left-out rows prefer these.

@@ -7,8 +7,8 @@ from scipy.stats import multivariate_normal, norm
 from bayescut.data import Domain, Domains, learn_grid
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
-from bayescut.learn.cells._copula import expected_products, predicted_scores
-from bayescut.learn.cells.copula import NormalScores, learn_copula, scores
+from bayescut.learn.tables._copula import draw_scores, expected_products, predicted_scores
+from bayescut.learn.tables.copula import NormalScores, learn_copula, scores
 
 
 def correlated(n=600, seed=0):
@@ -145,3 +145,43 @@ def test_what_has_no_numbers_or_no_covariance_is_refused(table):
             NormalScores(table.domains, columns, covariance)
     with pytest.raises(DataError, match="no numbers"):
         scores(table.domains, np.array([2]), table.codes)
+
+
+def test_draws_have_the_moments_of_the_conditional():
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(4, 4))
+    covariance = root @ root.T + 0.1 * np.eye(4)
+    line = np.array([np.nan, 0.7, np.nan, -1.2])
+    gone, there = [0, 2], [1, 3]
+    solved = np.linalg.solve(covariance[np.ix_(there, there)], covariance[np.ix_(there, gone)])
+    mean = line[there] @ solved
+    spread = covariance[np.ix_(gone, gone)] - covariance[np.ix_(gone, there)] @ solved
+    z = np.tile(line, (40_000, 1))
+    draw_scores(z, np.linalg.inv(covariance), rng.standard_normal(z.shape))
+    assert (z[:, there] == line[there]).all()
+    np.testing.assert_allclose(z[:, gone].mean(axis=0), mean, atol=0.03)
+    np.testing.assert_allclose(np.cov(z[:, gone].T), spread, rtol=0.03, atol=0.05)
+    everything = np.full((40_000, 4), np.nan)
+    draw_scores(everything, np.linalg.inv(covariance), rng.standard_normal(z.shape))
+    np.testing.assert_allclose(np.cov(everything.T), covariance, rtol=0.05, atol=0.1)
+
+
+def test_gaps_of_numbers_are_filled_by_what_others_say(table):
+    rng = np.random.default_rng(0)
+    codes = table.codes.copy()
+    codes[rng.random(codes.shape) < 0.4] = 255
+    gone = codes == 255
+    filled = learn_copula(table.take(np.arange(600))).fill(codes, rng)
+    assert (filled[~gone] == codes[~gone]).all()
+    assert (filled[:, 2] == codes[:, 2]).all()  # labels are none of its business
+    sizes = table.sizes[[0, 1, 3]]
+    assert (filled[:, [0, 1, 3]] < sizes).all()
+    alone = gone[:, 1] & ~gone[:, 0]
+    near = np.abs(filled[alone, 1].astype(int) - table.codes[alone, 1])
+    far = np.abs(rng.permutation(table.codes[alone, 1]).astype(int) - table.codes[alone, 1])
+    assert near.mean() < 0.8 * far.mean()
+
+
+def test_only_the_columns_asked_for(table):
+    assert learn_copula(table, columns=np.array([0, 3])).columns.tolist() == [0, 3]
+    assert learn_copula(table, columns=np.array([3])) is None

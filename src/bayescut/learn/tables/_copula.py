@@ -48,6 +48,47 @@ def missing_moments(precision, line, gone, n_gone, block, mean):
 
 
 @kernel
+def draw_scores(z, precision, noise):
+    """Put draws in the place of the missing scores of each row, given the others that are there.
+
+    ``noise`` holds standard normal numbers, one for each score. With the Cholesky factor L of
+    :math:`P_{gg}` the draws are :math:`L^{-T} (L^{-1} P_{gg} m + e)`, m being their mean.
+    """
+    n, k = z.shape
+    gone = np.empty(k, dtype=np.int64)
+    root = np.empty((k, k))
+    drawn = np.empty(k)
+    for row in range(n):
+        n_gone = 0
+        for j in range(k):
+            if np.isnan(z[row, j]):
+                gone[n_gone] = j
+                n_gone += 1
+        for a in range(n_gone):
+            drawn[a] = 0.0
+            for j in range(k):
+                if not np.isnan(z[row, j]):
+                    drawn[a] -= precision[gone[a], j] * z[row, j]
+            for b in range(a + 1):
+                total = precision[gone[a], gone[b]]
+                for c in range(b):
+                    total -= root[a, c] * root[b, c]
+                root[a, b] = np.sqrt(total) if a == b else total / root[b, b]
+        for a in range(n_gone):
+            for c in range(a):
+                drawn[a] -= root[a, c] * drawn[c]
+            drawn[a] /= root[a, a]
+        for a in range(n_gone):
+            drawn[a] += noise[row, gone[a]]
+        for a in range(n_gone - 1, -1, -1):
+            for c in range(a + 1, n_gone):
+                drawn[a] -= root[c, a] * drawn[c]
+            drawn[a] /= root[a, a]
+        for a in range(n_gone):
+            z[row, gone[a]] = drawn[a]
+
+
+@kernel
 def expected_products(z, weights, precision, total):
     """Add the expected products of the scores of all rows to ``total``."""
     n, k = z.shape

@@ -1,4 +1,4 @@
-r"""A Gaussian copula for the jobs: what one smooth, linear model says of a column of numbers.
+r"""A Gaussian copula: what one smooth, linear model says of a table's numbers.
 
 Cells do not know that they lie side by side, so a smooth relation costs them many rows. Here every
 number is turned into the normal score of its own distribution, and the scores are jointly Gaussian
@@ -10,8 +10,8 @@ number is turned into the normal score of its own distribution, and the scores a
 which gives the probabilities of its cells; what is missing is marginalised by leaving it out. A
 known number counts as the middle of its cell.
 
-It stands beside circuits. Gaussian leaves inside them are learned in
-`bayescut.learn.leaves.normal`.
+It stands beside circuits: in the jobs it speaks of single columns, and it draws the first numbers
+that fill gaps. Gaussian leaves inside circuits are learned in `bayescut.learn.leaves.normal`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bayescut.data.domains import Domains, missing_code
 from bayescut.data.grid import Grid
 from bayescut.data.table import Table
 from bayescut.exceptions import DataError
-from bayescut.learn.cells._copula import expected_products, predicted_scores
+from bayescut.learn.tables._copula import draw_scores, expected_products, predicted_scores
 
 __all__ = ["NormalScores", "learn_copula"]
 
@@ -109,8 +109,33 @@ class NormalScores:
             found[int(j)] = (1 - _FLOOR) * cells + _FLOOR * grid.mass
         return found
 
+    def fill(self, codes: CodeArray, rng: np.random.Generator) -> CodeArray:
+        """Draw the cells of the numbers that rows lack, given the other numbers of each row.
 
-def learn_copula(table: Table, rows: IntArray | None = None) -> NormalScores | None:
+        Parameters
+        ----------
+        codes : array of shape (n, m)
+            Rows; missing cells of other columns stay missing.
+        rng : Generator
+
+        Returns
+        -------
+        array of shape (n, m)
+        """
+        z = scores(self.domains, self.columns, codes)
+        lacking = np.isnan(z)
+        draw_scores(z, self._precision, rng.standard_normal(z.shape))
+        codes = codes.copy()
+        for k, j in enumerate(self.columns.tolist()):
+            edges = ndtri(np.cumsum(_grid(self.domains, j).mass)[:-1])
+            rows = np.flatnonzero(lacking[:, k])
+            codes[rows, j] = np.searchsorted(edges, z[rows, k])
+        return codes
+
+
+def learn_copula(
+    table: Table, rows: IntArray | None = None, columns: IntArray | None = None
+) -> NormalScores | None:
     """Learn the covariance of the normal scores of a table's numbers; None if there are not two.
 
     Missing cells are marginalised: expectation and maximisation over the rows as they are.
@@ -121,9 +146,13 @@ def learn_copula(table: Table, rows: IntArray | None = None) -> NormalScores | N
         Rows; cells may be missing.
     rows : int array, optional
         Rows to learn from; all by default.
+    columns : int array, optional
+        Numbers to learn of; all by default.
     """
+    wanted = range(table.n_columns) if columns is None else columns.tolist()
+    found = [(j, table.domains[j]) for j in wanted]
     columns = np.array(
-        [j for j, d in enumerate(table.domains) if d.grid is not None and d.n_states > 1],
+        [j for j, domain in found if domain.grid is not None and domain.n_states > 1],
         dtype=np.int64,
     )
     if len(columns) < 2:
