@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayescut._typing import IntArray
+from bayescut.circuit._kinds import SUM
 from bayescut.circuit._model import ARRAYS, Circuit
 from bayescut.data.domains import Domains
 
@@ -72,6 +73,42 @@ class Joining:
             self._parts[name].append(np.asarray(values))
         self.n_nodes += 1
         return self.n_nodes
+
+    def add_beside(
+        self,
+        circuit: Circuit,
+        kind: int,
+        beside: int,
+        log_weights: ArrayLike,
+        columns: IntArray | None = None,
+    ) -> None:
+        """Take a circuit along with a node beside it, under a product or a sum.
+
+        A mixture stays one: each of its components has the node beside it.
+
+        Parameters
+        ----------
+        circuit : Circuit
+            What is added.
+        kind : int
+            Of the node that holds both.
+        beside : int
+            A node that is there.
+        log_weights : array of shape (2,)
+            Of the circuit (or component), and of what stands beside it.
+        columns : int array, optional
+            See `add_circuit`.
+        """
+        root = circuit.root
+        if circuit.kind[root] != SUM:
+            last = self.add_circuit(circuit, columns) - 1
+            self.add_node(kind, [last, beside], log_weights)
+            return
+        edges = slice(*circuit.child_ptr[root : root + 2])
+        children = self.n_nodes + circuit.child[edges]
+        self.add_circuit(circuit, columns, root=False)
+        both = [self.add_node(kind, [child, beside], log_weights) - 1 for child in children]
+        self.add_node(SUM, both, circuit.log_weight[edges])
 
     def circuit(self, domains: Domains) -> Circuit:
         """The whole; its root is the node that was added last."""

@@ -37,18 +37,9 @@ def with_spare(circuit: Circuit, table: Table) -> Circuit:
     if not circuit.has_normals:
         return circuit
     spare = spare_weight(table.total_weight())
-    alone = _alone(table)
-    root = circuit.root
-    if circuit.kind[root] != SUM:
-        return build.mixture([1.0 - spare, spare], [circuit, alone])
     whole = Joining()
-    beside = whole.add_circuit(alone) - 1
-    edges = slice(*circuit.child_ptr[root : root + 2])
-    children = whole.n_nodes + circuit.child[edges]
-    whole.add_circuit(circuit, root=False)
-    weights = np.log([1.0 - spare, spare])
-    members = [whole.add_node(SUM, [child, beside], weights) - 1 for child in children.tolist()]
-    whole.add_node(SUM, members, circuit.log_weight[edges])
+    alone = whole.add_circuit(_alone(table)) - 1
+    whole.add_beside(circuit, SUM, alone, np.log([1.0 - spare, spare]))
     return whole.circuit(circuit.domains)
 
 

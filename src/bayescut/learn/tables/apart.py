@@ -17,7 +17,7 @@ import numpy as np
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import Circuit, build
 from bayescut.circuit._join import Joining
-from bayescut.circuit._kinds import PRODUCT, SUM
+from bayescut.circuit._kinds import PRODUCT
 from bayescut.data.domains import Domains
 from bayescut.data.table import Table
 from bayescut.scores.base import Score
@@ -106,20 +106,7 @@ class SetApart:
         """Put the columns beside a circuit of the others; a mixture stays one."""
         whole = Joining()
         apart = whole.add_circuit(self.leaf, self.columns.astype(np.int32)) - 1
-        rest = self.rest.astype(np.int32)
-        root = circuit.root
-        if circuit.kind[root] != SUM:
-            last = whole.add_circuit(circuit, rest) - 1
-            whole.add_node(PRODUCT, [apart, last], np.zeros(2))
-            return whole.circuit(self.domains)
-        edges = slice(*circuit.child_ptr[root : root + 2])
-        children = whole.n_nodes + circuit.child[edges]
-        whole.add_circuit(circuit, rest, root=False)
-        members = [
-            whole.add_node(PRODUCT, [apart, member], np.zeros(2)) - 1
-            for member in children.tolist()
-        ]
-        whole.add_node(SUM, members, circuit.log_weight[edges])
+        whole.add_beside(circuit, PRODUCT, apart, np.zeros(2), self.rest.astype(np.int32))
         return whole.circuit(self.domains)
 
 
