@@ -503,7 +503,9 @@ class _Decoder:
         domains = self._domain_block(domains_name)
         try:
             if packed:
-                arrays["fam_table"] = unpack_table(**{name: arrays.pop(name) for name in PACKED})
+                n_cells = int(arrays["fam_table_ptr"][-1]) if len(arrays["fam_table_ptr"]) else 0
+                parts = {name: arrays.pop(name) for name in PACKED}
+                arrays["fam_table"] = unpack_table(**parts, n_cells=n_cells)
             for array in arrays.values():
                 array.setflags(write=False)  # a frozen array is taken over without a copy
             return Circuit(domains=domains, **arrays)

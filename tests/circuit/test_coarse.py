@@ -74,7 +74,7 @@ def test_random_circuits_come_back_bit_by_bit(seed):
     for model in (circuit, coarse(circuit)):
         packed = pack_table(model)
         if len(packed) == 3:
-            again = unpack_table(**packed)
+            again = unpack_table(**packed, n_cells=len(model.fam_table))
             np.testing.assert_array_equal(again.view(np.int64), model.fam_table.view(np.int64))
         assert loads(dumps(model)) == model
 
@@ -112,6 +112,7 @@ def change(name, index, value):
     [
         ("fam_row", 65535, "other lengths"),
         ("fam_row", 0, "other lengths"),
+        ("fam_row", 1, "other lengths"),
         ("fam_logit", 2**32 - 1, "too large"),
         ("fam_logit", 2**22, "too large"),
     ],
@@ -128,3 +129,36 @@ def test_a_row_moved_to_another_place_is_refused():
 
     with pytest.raises(ModelFileError, match="sum to 1"):
         loads(rewrite(dumps(coarse(blend([3, 2]))), swap))
+
+
+def test_tables_that_a_file_only_claims_are_not_laid_out():
+    rows = np.ones(10**6, dtype=np.uint16)
+    nothing = np.empty(0, dtype=np.uint32), np.empty(0)
+    for lie in (rows, rows * 2, rows * 65535):
+        with pytest.raises(ValueError, match="other lengths"):
+            unpack_table(lie, *nothing, n_cells=int(lie.sum(dtype=np.int64)))
+    logits = np.zeros(3, dtype=np.uint32)
+    with pytest.raises(ValueError, match="other lengths"):
+        unpack_table(np.array([4], dtype=np.uint16), logits, np.empty(0), n_cells=10**15)
+
+
+def test_rows_of_many_numbers_of_states():
+    rng = np.random.default_rng(0)
+    states = rng.permutation(np.repeat(np.arange(2, 400), 3))
+    rows = np.insert(states, 5, 0)  # and one cell by itself
+    logits = rng.integers(0, 50, int((states - 1).sum())).astype(np.uint32)
+    alone = np.array([-0.5])
+    n_cells = int(states.sum()) + 1
+    table = unpack_table(rows.astype(np.uint16), logits, alone, n_cells)
+    begin = cell = 0
+    for k in rows.tolist():
+        if k == 0:
+            assert table[cell] == -0.5
+            cell += 1
+            continue
+        steps = logits[begin : begin + k - 1].astype(int)
+        whole = np.append(0, np.where(steps % 2, -(steps // 2) - 1, steps // 2)) / 1024
+        expected = whole - np.log(np.exp(whole).sum())
+        np.testing.assert_allclose(table[cell : cell + k], expected, atol=1e-12)
+        begin, cell = begin + k - 1, cell + k
+    assert cell == n_cells

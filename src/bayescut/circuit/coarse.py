@@ -93,24 +93,42 @@ def pack_table(circuit: Circuit) -> dict[str, NDArray[Any]]:
 
 
 def unpack_table(
-    fam_row: NDArray[Any], fam_logit: NDArray[Any], fam_table: FloatArray
+    fam_row: NDArray[Any], fam_logit: NDArray[Any], fam_table: FloatArray, n_cells: int
 ) -> FloatArray:
-    """Tables from what `pack_table` made of them; a `ValueError` if that cannot be."""
-    states = np.maximum(fam_row, 1).astype(np.int64)
-    found = fam_row > 0
-    if len(fam_logit) != int((states - 1).sum()) or len(fam_table) != int(np.count_nonzero(~found)):
+    """Tables from what `pack_table` made of them; a `ValueError` if that cannot be.
+
+    Files may lie: nothing is laid out before the lengths agree, and the rows are worked off some
+    at a time, so that it takes little more memory than the tables themselves.
+    """
+    n_packed = int(np.count_nonzero(fam_row))
+    in_rows = int(fam_row.sum(dtype=np.int64))
+    if (
+        len(fam_logit) != in_rows - n_packed
+        or len(fam_table) != len(fam_row) - n_packed
+        or n_cells != in_rows + len(fam_table)
+        or np.any(fam_row == 1)
+    ):
         raise ValueError("its tables have rows of other lengths than they say")
     if int(fam_logit.max(initial=0)) > 2 * _MOST:
         raise ValueError("its tables hold a logit that is too large")
-    half = (fam_logit // 2).astype(np.float64)
-    whole = np.where(fam_logit % 2, -half - 1.0, half)
-    found_table = np.empty(int(states.sum()))
-    first = np.cumsum(states) - states
-    begin = np.cumsum(states - 1) - (states - 1)
-    found_table[first[~found]] = fam_table
-    for k, rows, cells in _blocks(states, first, found):
-        found_table[cells] = _logs(whole[begin[rows, None] + np.arange(k - 1)], k)
-    return found_table
+    table = np.empty(n_cells)
+    cell = logit = other = 0
+    for at in range(0, len(fam_row), _ROWS):
+        rows = fam_row[at : at + _ROWS]
+        found = rows > 0
+        states = np.maximum(rows, 1).astype(np.int64)
+        first = cell + np.cumsum(states) - states
+        begin = logit + np.cumsum(states - 1) - (states - 1)
+        n_others = int(np.count_nonzero(~found))
+        table[first[~found]] = fam_table[other : other + n_others]
+        for k, some, cells in _blocks(states, first, found):
+            steps = fam_logit[begin[some, None] + np.arange(k - 1)]
+            half = (steps // 2).astype(np.float64)
+            table[cells] = _logs(np.where(steps % 2, -half - 1.0, half), k)
+        cell += int(states.sum())
+        logit += int((states - 1).sum())
+        other += n_others
+    return table
 
 
 def _nodes_of_families(circuit: Circuit) -> IntArray:
@@ -127,8 +145,10 @@ def _blocks(
     states: IntArray, first: IntArray, wanted: NDArray[np.bool_]
 ) -> Iterator[tuple[int, IntArray, IntArray]]:
     """Rows of one number of states at a time, some of them: K, the rows and their cells."""
-    for k in np.unique(states[wanted]).tolist():
-        rows = np.flatnonzero(wanted & (states == k))
+    every = np.flatnonzero(wanted)
+    every = every[np.argsort(states[every], kind="stable")]
+    numbers, starts = np.unique(states[every], return_index=True)
+    for k, rows in zip(numbers.tolist(), np.split(every, starts)[1:], strict=True):
         for begin in range(0, len(rows), max(_ROWS // k, 1)):
             part = rows[begin : begin + max(_ROWS // k, 1)]
             yield k, part, first[part, None] + np.arange(k)
