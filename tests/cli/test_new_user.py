@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, make_people
 
 import bayescut as bc
 
@@ -451,3 +451,44 @@ def _cells(text: str, separator: str) -> list[list[str]]:
         io.StringIO(text), delimiter=separator[0], quotechar=quote, skipinitialspace=True
     )
     return [row for row in found if row]
+
+
+def test_nothing_is_written_over_what_is_read(command: Command, tmp_path: Path) -> None:
+    table, model = tmp_path / "d.csv", tmp_path / "d.bc"
+    make_people(200).to_csv(table, index=False)
+    command.ok("fit", table, "-o", model, "-q")
+    kept = table.read_bytes(), model.read_bytes()
+    for words in (
+        ("fit", table, "-o", table),
+        ("predict", model, table, "-t", "smoker", "-o", table),
+        ("predict", model, table, "-t", "smoker", "-o", tmp_path / "." / "d.bc"),
+        ("impute", model, table, "-o", model),
+        ("sample", model, "-n", 2, "-o", model),
+        ("show", model, "--draw", model),
+        ("report", table, table, "--draw", table),
+    ):
+        result = command.error(*words)
+        assert "name another file" in result
+    assert (table.read_bytes(), model.read_bytes()) == kept
+
+
+def test_reports_of_tables_whose_model_ignored_a_column(command: Command, tmp_path: Path) -> None:
+    real, made = tmp_path / "real.csv", tmp_path / "made.csv"
+    people = make_people(200)
+    people.assign(name=[f"n{k}" for k in range(200)]).to_csv(real, index=False)
+    people.sample(100, random_state=0).to_csv(made, index=False)
+    assert "synthetic rows" in command.ok("report", real, made, "--ignore", "name")
+    assert "no column 'nam' to ignore" in command.error("report", real, made, "--ignore", "nam")
+
+
+def test_questions_about_no_number(command: Command, tmp_path: Path) -> None:
+    model = tmp_path / "d.bc"
+    people = make_people(200).assign(height=np.linspace(150, 190, 200).round(1))
+    bc.save(bc.CutsetNetwork(n_jobs=1).fit(people), model)
+    people.to_csv(tmp_path / "d.csv", index=False)
+    for question in ("P(height<nan)", "P(height>nan)", "P(kids<nan)", "P(height=nan | kids=2)"):
+        assert "nan" in command.error("query", model, question)
+    assert "stand in quotes" in command.error("query", model, "P(smoker=>50K)")
+    assert "--quantiles" in command.error(
+        "predict", model, tmp_path / "d.csv", "-t", "height", "--proba"
+    )

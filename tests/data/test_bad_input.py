@@ -48,8 +48,9 @@ CELLS = {
     "dates": (np.array([["2020-01-01"]], dtype="M8[D]"), DataError, "dtype datetime64"),
     "vectors": ([0, 1, 1], DataError, r"Expected 2D array, got 1D array.*Reshape your data"),
     "scalar": (3, DataError, "Expected 2D array, got scalar array"),
-    "none": (None, DataError, "Expected 2D array, got scalar array"),
-    "path": ("table.csv", DataError, "Expected 2D array, got scalar array"),
+    "none": (None, DataError, "Expected 2D array or DataFrame, got None instead"),
+    "path": ("table.csv", DataError, r"got the str 'table.csv' instead. Read files with pandas"),
+    "mapping": ({"a": [0, 1]}, DataError, r"got the dict .* pandas.DataFrame\(...\) turns"),
     "cube": (np.zeros((2, 2, 2)), DataError, "Expected 2D array, got 3D array"),
     "ragged": ([[0, 1], [0, 1], [0]], DataError, "row 0 has 2 values, row 2 has 1"),
     "no rows": (

@@ -98,6 +98,8 @@ def _states(condition: Condition, column: int, domains: Domains) -> NDArray[np.b
     if condition.operator in _COMPARE:
         try:
             bound = float(condition.values[0])
+            if math.isnan(bound):
+                raise ValueError("not a number")
             labels = [float(domain.label(state)) for state in range(domain.n_states)]
         except (TypeError, ValueError):
             raise QuestionError(
@@ -119,7 +121,10 @@ def _states(condition: Condition, column: int, domains: Domains) -> NDArray[np.b
 def read_number(text: str, domain: Domain) -> float:
     """Return the number, date or duration that a text stands for; ValueError if it is none."""
     if domain.unit is None:
-        return domain.number(float(text))
+        number = domain.number(float(text))
+        if math.isnan(number):
+            raise ValueError("not a number")
+        return number
     if domain.kind == "duration":
         from pandas import Timedelta
 

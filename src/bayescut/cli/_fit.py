@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from typing import Annotated, Any
@@ -13,7 +14,16 @@ import typer
 from bayescut.cli._compiling import compiling
 from bayescut.cli._errors import CommandError
 from bayescut.cli._forecast import forecast
-from bayescut.cli._options import Gaps, Json, Kinds, TableFile, Text, kinds_of, reads_table
+from bayescut.cli._options import (
+    Gaps,
+    Json,
+    Kinds,
+    TableFile,
+    Text,
+    check_places,
+    kinds_of,
+    reads_table,
+)
 from bayescut.cli._output import output_stream
 from bayescut.cli._silence import is_quiet
 from bayescut.cli._tables import PIPE, TableOptions, named_kinds, read_table, with_types
@@ -72,6 +82,7 @@ def fit(
         raise CommandError(
             f"{chosen.spec} cannot be kept in a model file: choose from {', '.join(ESTIMATORS)}."
         )
+    check_places(output, table=table)
     if output != PIPE:
         _check_writable(output)
     elif as_json:
@@ -94,7 +105,9 @@ def fit(
             begin = time.perf_counter()
             model.fit(frame)
     except (DataError, TypeError) as error:
-        raise CommandError(f"{error} Or leave the column out with --ignore.") from error
+        # What a mapping says in Python is an option here.
+        told = re.sub(r"columns=\{'?(.+?)'?: '(\w+)'\}", r"--kind \1=\2", str(error))
+        raise CommandError(f"{told} Or leave the column out with --ignore.") from error
     except MemoryError as error:
         counts = frame.nunique()
         raise CommandError(

@@ -145,10 +145,12 @@ class _Reader:
         found = "the end" if token.kind == "end" else repr(token.text)
         # After a word comes a sign: names such as height (cm) need quotes.
         after_word = self.next > 0 and self.tokens[self.next - 1].kind == "word"
+        sign_for_value = expected == "a value" and token.kind == "sign"
         advice = " Names and values with blanks or signs stand in quotes."
+        told = (after_word or sign_for_value) and token.kind != "end"
         return QuestionError(
             f"Expected {expected}, found {found} at character {token.position + 1} of "
-            f"{self.text!r}.{advice if after_word and token.kind != 'end' else ''}"
+            f"{self.text!r}.{advice if told else ''}"
         )
 
     def word(self, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from enum import Enum
 from functools import wraps
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from bayescut.cli._dialect import MISSING
+from bayescut.cli._errors import CommandError
 from bayescut.cli._silence import hush
 from bayescut.cli._tables import PIPE, TableOptions, split_names
 
@@ -30,8 +32,8 @@ __all__ = [
     "TableFile",
     "Text",
     "Unseen",
+    "check_places",
     "kinds_of",
-    "one_pipe",
     "reads_table",
     "table_options",
 ]
@@ -223,8 +225,21 @@ def reads_table(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def one_pipe(**sources: str | None) -> None:
-    """Refuse to read two things from standard input."""
+def check_places(*outputs: str | None, **sources: str | None) -> None:
+    """Refuse to read two things from standard input, and to write over what is read."""
     piped = [name for name, source in sources.items() if source == PIPE]
     if len(piped) > 1:
         raise typer.BadParameter(f"Only one of {' and '.join(piped)} can come through -.")
+    for output in outputs:
+        for name, source in sources.items():
+            if output not in (None, PIPE) and source not in (None, PIPE) and _same(output, source):
+                raise CommandError(
+                    f"The output {output!r} is the {name} that is read: name another file."
+                )
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is not there, or is no name of a file
+        return False

@@ -15,7 +15,7 @@ from bayescut.cli._options import (
     ModelFile,
     Unseen,
     UnseenChoice,
-    one_pipe,
+    check_places,
     reads_table,
 )
 from bayescut.cli._output import Writer
@@ -55,11 +55,12 @@ def predict(
     number. Missing cells are summed over exactly. The model is a density, a CutsetClassifier or a
     CutsetRegressor.
     """
+    from bayescut.data.tables import without_column
     from bayescut.estimators._density import posterior
     from bayescut.estimators._predict import in_unit, predicted
     from bayescut.estimators._target import TargetEstimator
 
-    one_pipe(model=model_file, table=table)
+    check_places(output, model=model_file, table=table)
     read = read_model(model_file)
     if isinstance(read, TargetEstimator):
         _predict_own(
@@ -85,8 +86,10 @@ def predict(
     wanted = _probabilities(quantiles)
     if wanted and domain.grid is None:
         raise CommandError(f"{target!r} holds labels, which have no quantiles: use --proba.")
+    if proba and domain.grid is not None:
+        raise CommandError(f"{target!r} holds numbers, not labels: use --quantiles 0.1,0.9.")
     found = read_table(table, options, model.domains)
-    frame = _without(found.used, column, model)
+    frame = without_column(found.used, column, model.domains)
     matched = match_table(frame, model.domains, found.title, options.day_first)
     given = _read(model, matched, unseen, False)
     codes = given.codes
@@ -110,20 +113,6 @@ def predict(
                     answer[f"q{q:g}"] = in_unit(points, domain)
             writer.write(pandas().DataFrame(answer))
             update(block.stop - block.start)
-
-
-def _without(frame: Any, column: int, model: LoadedModel) -> Any:
-    """Return a table that says nothing of a column, whether it has that or not."""
-    name = model.domains[column].name
-    if name is not None and frame.columns.inferred_type != "integer":
-        return frame.assign(**{name: None})
-    frame = frame.copy(deep=False)
-    if len(frame.columns) == len(model.domains):
-        frame[frame.columns[column]] = None
-    elif len(frame.columns) == len(model.domains) - 1:
-        frame.insert(column, "", None)
-        frame.columns = range(len(model.domains))
-    return frame
 
 
 def _predict_own(
@@ -204,7 +193,7 @@ def anomalies(
     from bayescut.estimators._outliers import CutsetOutlierDetector, standard_scores
     from bayescut.estimators._predict import cell_surprisal
 
-    one_pipe(model=model_file, table=table)
+    check_places(model=model_file, table=table)
     model = load_model(model_file)
     found = read_table(table, options, model.domains)
     frame = match_table(found.used, model.domains, found.title, options.day_first)

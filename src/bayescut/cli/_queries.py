@@ -26,7 +26,7 @@ from bayescut.cli._options import (
     TableFile,
     Unseen,
     UnseenChoice,
-    one_pipe,
+    check_places,
     reads_table,
 )
 from bayescut.cli._output import Writer, text_output
@@ -101,7 +101,7 @@ def score(
     """
     from bayescut.estimators._answers import log_density
 
-    one_pipe(model=model_file, table=table)
+    check_places(model=model_file, table=table)
     if output != PIPE and not rows:
         raise typer.BadParameter("--output is for --rows.")
     model = load_model(model_file)
@@ -164,6 +164,7 @@ def sample(
     from bayescut.cli._answers import allowed, log_probability
     from bayescut.estimators._answers import draw
 
+    check_places(output, model=model_file)
     model = load_model(model_file)
     said = allowed(parse_conditions(given), model.circuit.domains)
     with waiting("checking the conditions"):
@@ -222,7 +223,8 @@ def impute(
     What is written has the separator, the encoding and the header of the table. The output may be
     the table itself: it is replaced when all rows are done.
     """
-    one_pipe(model=model_file, table=table)
+    check_places(model=model_file, table=table)
+    check_places(output, model=model_file)  # the table itself may be completed
     model = load_model(model_file)
     if method is None:
         method = Method(getattr(model.model, "method", Method.mpe.value))
@@ -408,7 +410,7 @@ def query(
 
     texts: list[str] = []
     if PIPE in questions:
-        one_pipe(model=model_file, questions=PIPE)
+        check_places(model=model_file, questions=PIPE)
     for text in questions:
         texts += [line for line in sys.stdin if line.strip()] if text == PIPE else [text]
     parsed = [parse_question(text.strip()) for text in texts]

@@ -9,7 +9,7 @@ import typer
 
 from bayescut._atomic import writing
 from bayescut.cli._errors import CommandError, count
-from bayescut.cli._options import Json, one_pipe, reads_table
+from bayescut.cli._options import Json, check_places, reads_table
 from bayescut.cli._tables import TableOptions, read_table, with_types
 from bayescut.cli._terminal import emit, emit_json, print_table, waiting
 
@@ -46,9 +46,13 @@ def report(
     held-out real rows of a classifier learned from either table, and rows that equal a real row.
     Beside each stands what real rows that were held out have.
     """
-    one_pipe(real=real, synthetic=synthetic)
+    check_places(draw, table=real, **{"synthetic table": synthetic, "held-out table": held_out})
     sources = [real, synthetic] if held_out is None else [real, synthetic, held_out]
-    tables = [with_types(read_table(source, options).used, options) for source in sources]
+    # A synthetic table need not have the columns that its model was not to look at.
+    tables = [
+        with_types(read_table(source, options, lacking=source != real).used, options)
+        for source in sources
+    ]
     from bayescut.report import compare_tables
 
     with waiting("comparing"):

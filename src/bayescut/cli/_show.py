@@ -12,7 +12,7 @@ import typer
 from bayescut._atomic import writing
 from bayescut.cli._errors import CommandError, count
 from bayescut.cli._models import LoadedModel, load_model
-from bayescut.cli._options import Json, ModelFile, Quiet
+from bayescut.cli._options import Json, ModelFile, Quiet, check_places
 from bayescut.cli._terminal import emit, emit_json, print_table
 
 __all__ = ["show"]
@@ -63,6 +63,7 @@ def show(
     """Describe a model: its size, its columns, and the cuts that most rows meet."""
     from bayescut.circuit.outline import outline
 
+    check_places(draw, depends, model=model_file)
     model = load_model(model_file)
     if draw is not None:
         _draw(model, draw, lines, theme.value)

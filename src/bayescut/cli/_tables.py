@@ -10,7 +10,7 @@ import shlex
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,6 +196,7 @@ def read_table(
     *,
     cells: bool = False,
     kinds: Mapping[str | int, str] | None = None,
+    lacking: bool = False,
 ) -> Table:
     """Read a table.
 
@@ -213,6 +214,8 @@ def read_table(
     kinds : mapping from column to kind, optional
         What columns of a table to learn from are said to hold: labels keep their leading zeros, and
         those that others lose are told.
+    lacking : bool
+        Whether it may lack the columns to ignore.
     """
     title, content, suffix = _content(source)
     with waiting(f"reading {title}"):
@@ -236,14 +239,16 @@ def read_table(
         if table.cells is not None:
             table.cells.columns = frame.columns
     columns = [str(column) for column in frame.columns]
-    for name in options.ignore:
+    if lacking:
+        table = replace(table, ignored=tuple(name for name in table.ignored if name in columns))
+    for name in table.ignored:
         if name not in columns:
             close = close_name(name, columns)
             some = ", ".join(map(repr, columns[:8]))
             hint = f"Did you mean {close!r}?" if close else f"Columns: {some}"
             more = ", ..." if not close and len(columns) > 8 else "" if close else "."
             raise CommandError(f"{title} has no column {name!r} to ignore. {hint}{more}")
-    if not len(frame) or len(columns) <= len(options.ignore):
+    if not len(frame) or len(columns) <= len(table.ignored):
         raise CommandError(f"{title} has no rows or no columns.")
     return table
 

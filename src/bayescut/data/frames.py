@@ -195,7 +195,8 @@ def _checked_labels(values: Iterable[Any], column: Any, title: str, fractions: b
             place = title if row is None else f"row {row}, {title}"
             raise TypeError(
                 f"Cell argument must be a string or a number, not {type(value).__name__!r} "
-                f"({value!r}): {place}. Convert the column with .astype(str), or bin it."
+                f"({value!r}): {place}. Convert the column with .astype(float) if it holds "
+                "numbers, with .astype(str) otherwise."
             ) from error
         if not fractions and isinstance(label, float) and not label.is_integer():
             row = next(i for i, cell in enumerate(column) if cell == label)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescut.data.domains import MAX_STATES
+from bayescut.data.domains import MAX_STATES, Domains
 from bayescut.exceptions import DataError
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "reject_cell",
     "row_blocks",
     "whole_blocks",
+    "without_column",
 ]
 
 # Cells in one block of rows: what is converted at a time stays within the second-level cache.
@@ -104,6 +106,12 @@ def as_table(X: Any) -> Any:
             "Sparse data was passed for X, but dense data is required. "
             "Use '.toarray()' to convert to a dense numpy array."
         )
+    if X is None or isinstance(X, (str, bytes, Mapping, PathLike)):
+        raise DataError(
+            f"Expected 2D array or DataFrame, got {_shown(X)} instead. "
+            "Read files with pandas.read_csv or pandas.read_parquet; pandas.DataFrame(...) turns a "
+            "mapping of columns into a table."
+        )
     array = _as_array(X)
     if array.dtype.kind == "c":
         raise DataError(f"Complex data not supported: the table has dtype {array.dtype}.")
@@ -116,6 +124,58 @@ def as_table(X: Any) -> Any:
         )
     _check_shape(array.shape)
     return array
+
+
+def _shown(X: Any) -> str:
+    return "None" if X is None else f"the {type(X).__name__} {str(X)[:40]!r}"
+
+
+def without_column(X: Any, column: int, domains: Domains) -> Any:
+    """Return a table that says nothing of a column, whatever it said; a DataFrame may lack it.
+
+    Parameters
+    ----------
+    X : object
+        Any table; it stays as it is.
+    column : int
+        Position of the column among all of them.
+    domains : Domains
+        All columns. If they have no names, or those of X are numbers, places tell them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayescut.data import Domains
+    >>> without_column(pd.DataFrame([[0, 1], [1, 1]]), 1, Domains.binary(2))
+       0   1
+    0  0 NaN
+    1  1 NaN
+    >>> without_column([[0, 1]], 1, Domains.binary(2))
+    array([[ 0., nan]])
+    """
+    name = domains[column].name
+    if is_frame(X):
+        if name is not None and X.columns.inferred_type != "integer":
+            return X.assign(**{name: np.nan})
+        n_others = len(domains) - 1
+        if len(X.columns) not in (n_others, n_others + 1):
+            return X
+        own = list(range(len(X.columns)))
+        if len(own) > n_others:
+            del own[column]
+        frame = X.iloc[:, own].set_axis([str(j) for j in range(n_others)], axis=1)
+        frame.insert(column, "", np.nan)
+        return frame.set_axis(range(n_others + 1), axis=1)
+    table = as_table(X)
+    if table.shape[1] != len(domains):
+        return table
+    kind, whole = table.dtype.kind, 2**53
+    if kind in "biu" and (kind == "b" or -whole < table.min() <= table.max() < whole):
+        table = table.astype(np.float64)
+    else:
+        table = table.copy() if kind == "f" else table.astype(object)
+    table[:, column] = np.nan
+    return table
 
 
 def _as_array(X: Any) -> NDArray[Any]:
