@@ -130,3 +130,15 @@ def test_real_columns(name):
 def test_weights_that_no_grid_holds_are_told(weight):
     with pytest.raises(DataError, match="multiply sample_weight by a constant"):
         distinct_values(np.array([1.0, 2.5]), np.array([weight, weight]))
+
+
+def test_whole_numbers_in_tens_hundreds_and_thousands():
+    rng = np.random.default_rng(0)
+    for step in (10, 100, 1000):
+        values = np.unique(step * rng.integers(-50, 300, 400)).astype(float)
+        assert find_step(values, np.ones(len(values))) == (float(step), True)
+        odd = np.sort(np.append(values, step * 7 + 1.0))  # one value between says that it is not so
+        assert find_step(odd, np.ones(len(odd))) == (1.0, True)
+    few = 100.0 * np.arange(5)
+    assert find_step(few, np.ones(5)) == (1.0, True)
+    assert find_step(np.zeros(1), np.ones(1)) == (1.0, True)

@@ -72,6 +72,21 @@ def test_what_is_said_of_the_target_is_not_looked_at(X):
     assert strange.b.tolist() == ["seven"] * 20  # the table asked about stays as it was
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_nor_is_it_in_tables_of_any_kind(X, named):
+    odd = X[:20].astype(int)
+    odd[:, 1] = 7
+    truth = pd.DataFrame(X, columns=["a", "b", "c"]) if named else X
+    model = CutsetNetwork(n_jobs=1).fit(truth)
+    expected = model.predict_proba(X[:20], 1)
+    others = pd.DataFrame(odd[:, [0, 2]], columns=[0, 1])
+    for table in (odd, odd.tolist(), odd.astype(object), pd.DataFrame(odd), others):
+        np.testing.assert_array_equal(model.predict_proba(table, 1), expected)
+    assert (odd[:, 1] == 7).all()
+    with pytest.raises(ValueError, match=r"columns|features"):
+        model.predict_proba(odd[:, :1], 1)
+
+
 def test_columns_given_come_as_any_sequence(model):
     both = model.mutual_information(given=(0, np.int64(2)))
     np.testing.assert_array_equal(model.mutual_information(given=np.array([0, 2])), both)
@@ -135,7 +150,11 @@ def test_surprisal_of_numbers():
     np.testing.assert_allclose(plain[:, 0], -grid.log_density(values), atol=1e-9)
     # The only column follows its own density: nothing is more surprising than anything else.
     relative = cell_surprisal(circuit.domains, codes, values[:, None], True, ask)
-    np.testing.assert_allclose(relative, 0.0, atol=1e-9)
+    inside = np.abs(values - np.mean(grid.range)) <= np.ptp(grid.range) / 2
+    np.testing.assert_allclose(relative[inside], 0.0, atol=1e-9)
+    # But what lies beyond all of it.
+    beyond = relative[~inside]
+    assert (beyond > -1e-9).all() and beyond.max() > 1
 
 
 def test_dates_and_durations_are_predicted_as_such():
@@ -166,3 +185,26 @@ def test_truth_values_are_predicted_as_such():
     found = model.predict(table.head(2), target="on")
     assert found.dtype == bool and found.tolist() == [True, False]
     assert model.predict(table.head(2), target="n").tolist() == [2**60 + 1, 2**60]
+
+
+def test_numbers_far_beyond_those_of_training_are_the_odd_cells():
+    rng = np.random.default_rng(0)
+    n = 600
+    table = pd.DataFrame(
+        {
+            "height": rng.normal(170, 10, n).round(1),
+            "income": rng.normal(3000, 400, n).round(),
+            "city": rng.choice(["A", "B", "C"], n, p=[0.6, 0.3, 0.1]),
+        }
+    )
+    model = CutsetNetwork(n_jobs=1).fit(table)
+    odd = table.head(3).assign(city="C")
+    odd.loc[0, "height"] = 1700.0
+    odd.loc[1, "income"] = -99999.0
+    found = model.surprisal(odd, relative=True)
+    assert found.loc[[0, 1]].idxmax(axis=1).tolist() == ["height", "income"]
+    assert found.loc[2].idxmax() == "city"
+    alone = CutsetNetwork(n_jobs=1).fit(table[["height"]])
+    far = pd.DataFrame({"height": [table.height.max(), 250.0, 400.0, 4000.0]})
+    found = alone.surprisal(far, relative=True)["height"].to_numpy()
+    assert (np.diff(found) > 0.5).all()

@@ -338,3 +338,30 @@ def test_observed_cells_keep_digits_that_floats_have_not(job):
         known = table[name].notna()
         assert (filled[name][known] == table[name][known]).all()
         assert filled[name].dtype == table[name].dtype
+
+
+def test_salaries_in_thousands_are_drawn_in_thousands():
+    rng = np.random.default_rng(0)
+    salary = (rng.normal(50, 10, 500).round() * 1000).astype(int)
+    model = bc.CutsetNetwork(n_jobs=1).fit(pd.DataFrame({"salary": salary}))
+    drawn = model.sample(200, random_state=0)
+    assert (drawn.salary % 1000 == 0).all() and drawn.salary.dtype == salary.dtype
+    # Those that were recorded have probability one, and a density by the unit of the table.
+    every = pd.DataFrame({"salary": np.arange(-200_000, 400_000, 1000)})
+    assert 1000 * np.exp(model.score_samples(every)).sum() == pytest.approx(1.0, abs=0.02)
+    at = np.exp(model.conditional_log_likelihood({"salary": bc.between(49_500, 50_499)}, {}))
+    one = 1000 * np.exp(model.score_samples(pd.DataFrame({"salary": [50_000]})))
+    np.testing.assert_allclose(at, one)
+
+
+def test_whole_numbers_that_floats_confuse_are_labels():
+    names = 10**17 + np.arange(300)
+    table = pd.DataFrame({"id": names, "b": np.random.default_rng(1).integers(0, 3, 300)})
+    report = bc.data.describe_table(table)
+    assert report.columns[0].kind == "label"
+    with pytest.warns(UserWarning, match="id"):
+        model = bc.CutsetNetwork(n_jobs=1).fit(table)
+    assert np.exp(model.score_samples(table)).sum() <= 1
+    assert model.impute(table.head(3)).id.tolist() == names[:3].tolist()
+    mixed = table.assign(id=table.id.astype(object))
+    assert bc.data.describe_table(mixed).columns[0].kind == "label"

@@ -221,7 +221,7 @@ def _tail(
         return tail
     if bound is None:
         last = 0
-        tail.mass = _BELOW_COUNTS if exact and step == 1 else share * share
+        tail.mass = _BELOW_COUNTS if exact and step >= 1 else share * share
     else:
         last = int(to_bins(np.float64(bound), step)) if math.isfinite(bound) else 0
         if not math.isfinite(bound) or (last > extreme if side == 0 else last < extreme):

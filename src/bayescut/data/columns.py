@@ -19,6 +19,7 @@ arrays with fractions in any column                 as above, but negative numbe
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -498,12 +499,17 @@ class _Column:
         if kind == "O":
             cells = object_kind(column)
             if cells == "number":
-                return self._whole_or_not(np.array([float(c) for c in column[~missing]]))
+                numbers = np.array(column[~missing].tolist())
+                if numbers.dtype.kind not in "iuf":  # whole numbers of any size
+                    numbers = numbers.astype(np.float64)
+                return self._whole_or_not(numbers)
             return cells
         return "label"
 
     @staticmethod
     def _whole_or_not(numbers: NDArray[Any]) -> str:
+        if numbers.dtype.kind in "iu" and _are_too_large(numbers):
+            return "label"
         if numbers.dtype.kind == "f":
             finite = np.isfinite(numbers)
             if not finite.all() or (np.floor(numbers) != numbers).any():
@@ -569,7 +575,7 @@ class _Column:
         if share > _ATOM and len(distinct) > 1 and n_seen >= _ENOUGH:
             shown = domain.value(float(distinct[heaviest]))
             self.warnings.append(f"{shown} is the value of {share:.0%} of its rows")
-        whole = grid.exact and grid.step == 1 and unit is None
+        whole = grid.exact and grid.step >= 1 and unit is None
         if whole and len(distinct) > _MOST_LABELS and _are_packed_dates(distinct):
             self.warnings.append(
                 f"taken as numbers, though they look like dates ({distinct[0]:.0f}): convert them "
@@ -623,6 +629,18 @@ class _Column:
                     f"command line --missing {others[0]}"
                 )
             self.warnings.append(f"text, but of numbers: {advice}")
+        elif len(texts) > _MOST_LABELS and all(map(_WITH_SIGNS.fullmatch, others)):
+            self.warnings.append(
+                f"text, but of numbers written like {others[0]!r}: take separators of thousands "
+                "and signs away, and convert it with pandas.to_numeric"
+            )
+
+
+def _are_too_large(numbers: NDArray[Any]) -> bool:
+    """Whether float64 confuses whole numbers that are few enough for labels."""
+    if not len(numbers) or max(int(numbers.max()), -int(numbers.min())) < 2**53:
+        return False
+    return len(np.unique(numbers)) <= MAX_STATES
 
 
 def _are_packed_dates(numbers: FloatArray) -> bool:
@@ -634,6 +652,10 @@ def _are_packed_dates(numbers: FloatArray) -> bool:
         and ((months >= 1) & (months <= 12)).all()
         and ((days >= 1) & (days <= 31)).all()
     )
+
+
+# 12,800 and 1.234,50, with a sign of money or of percent.
+_WITH_SIGNS = re.compile(r"[-+]?[€$£¥]?\s?[-+]?\d{1,3}(?:[,.'\s]?\d{3})*(?:[.,]\d+)?\s?[%€$£¥]?")
 
 
 def _is_number(text: str) -> bool:

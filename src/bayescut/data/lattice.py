@@ -38,6 +38,8 @@ _FEW = 4096
 _FEW_ERROR = 0.03
 # Bins of the bulk of the rows where there is no lattice.
 _BINS = 512
+# Different whole numbers that say whether they were recorded in tens, hundreds, ...
+_ENOUGH_WHOLE = 12
 # How far a value may lie from its lattice point, in steps: a little for decimals that are no
 # binary fractions, more where single precision has worn the last digits.
 _CLOSE = 1e-3
@@ -94,7 +96,8 @@ def on_lattice(values: ArrayLike, step: float) -> NDArray[np.bool_]:
 def find_step(values: FloatArray, weights: FloatArray) -> tuple[float, bool]:
     """Find the recording step of a column.
 
-    Whole numbers have step 1. Otherwise it is the largest of 1, 0.5, 0.2, 0.1, 0.05, ... on whose
+    Whole numbers have step 1, or 10, 100, ... if all are multiples of it and enough of them differ
+    to believe it. Otherwise it is the largest of 1, 0.5, 0.2, 0.1, 0.05, ... on whose
     multiples 90 % of the rows lie, heavy values counted for no more than 1/64 of them. Where there
     is none, it is 1/512 of the range from the 5 % to the 95 % quantile, rounded down to 1, 2 or 5
     times a power of ten.
@@ -117,12 +120,14 @@ def find_step(values: FloatArray, weights: FloatArray) -> tuple[float, bool]:
     (0.05, True)
     >>> find_step(np.array([3.0, 5.0]), np.ones(2))
     (1.0, True)
+    >>> find_step(1000.0 * np.arange(20), np.ones(20))
+    (1000.0, True)
     """
     largest = float(np.abs(values).max())
     # Beyond 2^53 neighbouring whole numbers are one float: the lattice is that of the floats.
     least = max(math.ldexp(1.0, math.frexp(largest)[1] - 53), _LEAST_STEP)
     if least < 1.0 and (np.floor(values) == values).all():
-        return 1.0, True
+        return _whole_step(values), True
     spread = _bulk(values, weights)
     capped = np.minimum(weights, _HEAVIEST * weights.sum())
     capped /= capped.sum()
@@ -145,6 +150,15 @@ def find_step(values: FloatArray, weights: FloatArray) -> tuple[float, bool]:
     # A constant has no spread; its size will do.
     step = max(_round_down((spread or abs(float(values[0]))) / _BINS), least)
     return step, bool(on_lattice(values, step).all())
+
+
+def _whole_step(values: FloatArray) -> float:
+    """Return the largest power of ten that divides whole numbers."""
+    step = 1.0
+    if len(values) >= _ENOUGH_WHOLE:
+        while (np.fmod(values, 10 * step) == 0).all():
+            step *= 10
+    return step
 
 
 def _fits(values: FloatArray, step: float) -> NDArray[np.bool_]:

@@ -15,8 +15,8 @@ from bayescut._jobs import count_jobs
 from bayescut._typing import CodeArray, FloatArray
 from bayescut.circuit import Circuit
 from bayescut.circuit.dependence import mutual_information
-from bayescut.data import Domain, Domains, missing_code
-from bayescut.data.tables import as_table, is_frame
+from bayescut.data import Domain, Domains, Grid, missing_code
+from bayescut.data.tables import is_frame, without_column
 from bayescut.data.times import time_cells
 from bayescut.estimators._density import as_wide, posterior
 from bayescut.estimators._reading import encode_rows
@@ -48,7 +48,8 @@ class SurprisalMixin:
         relative : bool, default=False
             Subtract the expectation of :math:`s_{ij}` over values drawn from the same conditional,
             which makes columns comparable: rare is not surprising where everything is rare. The
-            density of a number is then taken relative to that of its column.
+            density of a number is then taken relative to that of its column; beyond all numbers of
+            training what it is less likely than the outermost of them is added.
 
         Returns
         -------
@@ -237,22 +238,10 @@ class PredictMixin(SurprisalMixin):
     def _target_posterior(self, X: Any, target: str | int | None) -> tuple[int, FloatArray]:
         check_is_fitted(self, "circuit_")
         column = len(self.domains_) - 1 if target is None else self.domains_.index(target)
-        codes, values = self._read_table(_without(X, column, self.domains_))
+        codes, values = self._read_table(without_column(X, column, self.domains_))
         if self.domains_[column].n_states == 0:
             raise DataError(f"Column {target!r} is continuous: use moments of the circuit.")
         return column, posterior(self.circuit_, codes, column, count_jobs(self.n_jobs), values)
-
-
-def _without(X: Any, column: int, domains: Domains) -> Any:
-    """Return a table that says nothing of a column, which it need not have if it is a DataFrame."""
-    if is_frame(X):
-        name = domains[column].name
-        return X if name is None else X.assign(**{name: np.nan})
-    table = as_table(X)
-    if table.dtype.kind in "fO" and table.shape[1] == len(domains):
-        table = table.copy()
-        table[:, column] = np.nan
-    return table
 
 
 def predicted(found: FloatArray, domain: Domain, method: str | None) -> NDArray[Any]:
@@ -321,11 +310,22 @@ def cell_surprisal(
             if relative:
                 surprise += log_mass[codes[rows, j]]
                 out[rows, j] = surprise - entropy(found) - found @ log_mass
+                if domain.grid is not None and values is not None:
+                    out[rows, j] += _beyond(domain.grid, values[rows, j])
                 continue
             if domain.grid is not None and values is not None:
                 surprise -= domain.grid.log_inside(values[rows, j], codes[rows, j])
             out[rows, j] = surprise
     return out
+
+
+def _beyond(grid: Grid, numbers: FloatArray) -> FloatArray:
+    """How much less likely numbers beyond all of training are than the outermost of these."""
+    nearest = np.clip(numbers, *grid.range)
+    excess = np.zeros(len(numbers))
+    far = np.flatnonzero(nearest != numbers)
+    excess[far] = grid.log_density(nearest[far]) - grid.log_density(numbers[far])
+    return np.maximum(excess, 0.0)
 
 
 def entropy(found: FloatArray) -> FloatArray:
