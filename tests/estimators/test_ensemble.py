@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -10,6 +11,7 @@ from bayescut.learn.ensemble.clock import Clock
 from bayescut.learn.ensemble.copies import Copies
 from bayescut.learn.ensemble.own_tables import OwnTables
 from bayescut.learn.ensemble.pool import BAG, NETWORK, Pool
+from bayescut.learn.leaves.spare import with_spare
 
 CHAINS = ["chain 1", "chain 0.5", "shared 1", "shared 8", "trees"]
 
@@ -256,6 +258,9 @@ def test_checkpoints(X, tmp_path):
     np.testing.assert_array_equal(loaded.score_samples(X), more.score_samples(X))
     for other in (X[:, :5], X[::-1]):
         with pytest.raises(DataError, match="another table"):
+            small(**settings).fit(other)
+    for other in (X.astype(float) * 3, pd.DataFrame(X, columns=list("abcdefgh"))):
+        with pytest.raises(DataError, match="another table"):  # by the same codes
             small(**settings).fit(other)
     for changed in ({"ess": 2.0}, {"width": 2}, {"random_state": 8}):
         with pytest.raises(DataError, match="other settings"):
@@ -565,3 +570,35 @@ def test_continuous_members(X):
 def test_bad_settings(X, settings):
     with pytest.raises(ValueError, match="must"):
         small(**settings).fit(X)
+
+
+def test_continuous_members_alone_and_no_time(X):
+    settings = {"prior_scales": (), "shared_widths": (), "trees": False, "n_bags": 0}
+    model = CutsetEnsemble(
+        network=False, continuous=True, time_budget=1e-3, n_jobs=1, random_state=0, **settings
+    ).fit(X)
+    assert sum(model.n_members_.values()) >= 1
+    assert np.isfinite(model.score(X))
+
+
+def test_what_left_out_rows_hold_does_not_judge_members(monkeypatch):
+    """Not even by the columns by themselves that stand beside Gaussian members."""
+    from bayescut.learn.ensemble import learner
+
+    sizes = []
+
+    def noted(circuit, table):
+        sizes.append(table.n_rows)
+        return with_spare(circuit, table)
+
+    monkeypatch.setattr(learner, "with_spare", noted)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 1)) + rng.normal(size=(300, 3)) * 0.1
+    settings = {"shared_widths": (), "trees": False, "prior_scales": (1.0,), "n_bags": 0}
+    CutsetEnsemble(2, 2, n_burn=1, network=False, n_jobs=1, random_state=0, **settings).fit(
+        x.round(3)
+    )
+    # Of each chain that has a sweep with all rows: judged without a fold, made with it.
+    assert len(sizes) >= 2
+    for judged, made in zip(sizes[::2], sizes[1::2], strict=True):
+        assert judged < made == 300

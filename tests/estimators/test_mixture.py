@@ -6,6 +6,7 @@ import warnings
 from itertools import islice
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -159,6 +160,35 @@ def test_more_components_than_rows_and_equal_rows():
 def test_a_warning_says_that_em_was_cut_short(X):
     with pytest.warns(ConvergenceWarning, match="did not converge"):
         quiet(n_components=3, max_iter=1, tol=0.0).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_checkpoint_knows_the_numbers_within_their_cells(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2)).round(3)
+    settings = {"n_components": 2, "max_iter": 2, "tol": 0.0, "checkpoint": tmp_path / "em.bc"}
+    quiet(**settings).fit(x)
+    order = np.argsort(x[:, 0])
+    x[order[[100, 101]], 0] = x[order[[101, 100]], 0]  # neighbours change places
+    with pytest.raises(DataError, match="another table"):
+        quiet(**settings).fit(x)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("structure", ["own", "shared"])
+def test_rows_without_weight_are_as_if_they_were_not_there(structure):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(300, 3)).round(2), columns=list("abc"))
+    table["label"] = np.where(table.a + rng.normal(size=300) > 0, "up", "down")
+    weights = rng.integers(0, 3, 300)
+    for gaps in (False, True):
+        if gaps:
+            table = table.mask(rng.random(table.shape) < 0.1)
+        settings = {"structure": structure, "gaussian": False, "max_iter": 3, "tol": 0.0}
+        one = quiet(n_components=3, **settings).fit(table, sample_weight=weights)
+        kept = table[weights > 0].reset_index(drop=True)
+        two = quiet(n_components=3, **settings).fit(kept, sample_weight=weights[weights > 0])
+        np.testing.assert_allclose(one.score_samples(table), two.score_samples(table))
 
 
 def test_a_run_goes_on_from_a_checkpoint(X, tmp_path):

@@ -24,7 +24,7 @@ from bayescut import (
 )
 from bayescut.data import Domains, encode_table
 from bayescut.estimators._outliers import threshold
-from bayescut.exceptions import DataError
+from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import dumps, loads
 from bayescut.learn.cells.conditional import TreeMember
 
@@ -464,3 +464,11 @@ def test_rows_without_weight_teach_detectors_nothing(table):
     assert odd.weight_ == rest.weight_ == len(X) - 5
     assert odd.offset_ == pytest.approx(rest.offset_)
     np.testing.assert_allclose(odd.score_samples(X[5:50]), rest.score_samples(X[5:50]))
+
+
+@pytest.mark.parametrize("weight", [-5.0, float("nan"), float("inf"), "x", [1.0]])
+def test_detectors_of_files_have_a_weight(table, weight):
+    odd = CutsetOutlierDetector(n_members=2, n_trees=0, n_jobs=1).fit(table[0][:50])
+    odd.weight_ = weight
+    with pytest.raises(ModelFileError, match="weight"):
+        loads(dumps(odd))

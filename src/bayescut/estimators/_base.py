@@ -163,6 +163,9 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         check_choice("missing", self.missing, ("random", "informative"))
         table = fill_empty(Table(codes, domains, weights, values))
         del codes, values  # the learner may see others, and there may be many
+        rows = table.weighty()
+        if len(rows) < table.n_rows:  # the others have given their states, and that is all
+            table = table.take(rows)
         table = self._resolve(table)
         told: list[int] = []
         if self.missing == "informative":
@@ -268,8 +271,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         r"""Natural log-probability of each row; missing cells are marginalised.
 
         Columns of numbers count with their density, in the units of the table and never above one
-        over the step in which they are recorded (``domains_[j].grid.step``): for whole numbers it
-        is a probability. Dates count in the unit ``domains_[j].unit``.
+        over the step in which they are recorded (``domains_[j].grid.step``): for whole numbers in
+        steps of one it is a probability. Dates count in the unit ``domains_[j].unit``.
 
         Parameters
         ----------
@@ -429,9 +432,9 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         """Complete each row with its most probable explanation.
 
         With numbers it is the mode of the joint density. Exact on deterministic circuits (single
-        networks). On mixtures and ensembles, where the problem is NP-hard, this is the usual
-        approximation: the best completion within the component whose best completion is most
-        probable.
+        networks without Gaussian leaves). On mixtures and ensembles, where the problem is NP-hard,
+        this is the usual approximation: the best completion within the component whose best
+        completion is most probable.
 
         Parameters
         ----------
@@ -541,13 +544,13 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
 
     # ---------------------------------------------------------------- checkpoints
 
-    def _begin_checkpoint(self, path: str | os.PathLike[str], *table: Any) -> None:
+    def _begin_checkpoint(self, path: str | os.PathLike[str], *tables: Table | None) -> None:
         """See that there is a place for it, and note what it is made from."""
         check_folder(path)
-        self._made_from = self._fingerprint(*table)
+        self._made_from = self._fingerprint(*tables)
 
-    def _fingerprint(self, *arrays: Any) -> str:
-        """Digest of a table and of the settings that decide what is learned from it."""
+    def _fingerprint(self, *tables: Table | None) -> str:
+        """Digest of tables and of the settings that decide what is learned from them."""
         settings = {
             name: np.asarray(value).tolist() if isinstance(value, (list, tuple)) else value
             for name, value in self.get_params(deep=False).items()
@@ -556,10 +559,14 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         if not isinstance(settings.get("random_state"), (int, np.integer)):
             settings.pop("random_state", None)  # the seed was drawn, and is in the checkpoint
         digest = hashlib.sha256(repr(sorted(settings.items())).encode())
-        for array in arrays:
-            digest.update(repr(None if array is None else (array.shape, array.dtype.str)).encode())
-            if array is not None:
-                digest.update(np.ascontiguousarray(array).data)
+        for table in tables:
+            digest.update(b"none" if table is None else table.domains.to_json().encode())
+            arrays = () if table is None else (table.codes, table.weights, table.values)
+            for array in arrays:
+                shape = None if array is None else (array.shape, array.dtype.str)
+                digest.update(repr(shape).encode())
+                if array is not None:
+                    digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
     def _load_checkpoint(self, path: str | os.PathLike[str]) -> Any:

@@ -229,7 +229,8 @@ class ContinuousMixture(Compressible):
                 self._valid, domains, allow_missing=False, estimator_name=type(self).__name__
             )
         if self.checkpoint is not None:
-            self._begin_checkpoint(self.checkpoint, codes, sample_weight, valid)
+            held_out = None if valid is None else Table(valid, domains)
+            self._begin_checkpoint(self.checkpoint, table, held_out)
         state, seed = self._resume(seed)
         learner = self._learner(seed)
         train, held = self._rows(codes, sample_weight, valid, seed)

@@ -241,7 +241,7 @@ class CutsetEnsemble(Compressible):
         if learner.n_chains + learner.n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
         if self.checkpoint is not None:
-            self._begin_checkpoint(self.checkpoint, table.codes, table.weights)
+            self._begin_checkpoint(self.checkpoint, table)
         copies = Copies.of(table, _N_FOLDS)
         # No more than a quarter of the time for gaps: a short run is better off with more members.
         tables = OwnTables(

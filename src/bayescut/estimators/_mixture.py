@@ -332,8 +332,7 @@ class CutsetMixture(Compressible):
             if aside is not None:
                 valid = aside.others(valid)
         if self.checkpoint is not None:
-            held_out = None if valid is None else valid.codes
-            self._begin_checkpoint(self.checkpoint, table.codes, table.weights, held_out)
+            self._begin_checkpoint(self.checkpoint, table, valid)
         resumed = self._resume(table.domains)
         chosen, self._spare = None, table
         if resumed is None:

@@ -200,6 +200,12 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
             charge=charge,
         )  # fmt: skip
 
+    def _set_state(self, state: dict[str, Any]) -> None:
+        weight = state.get("weight_")
+        if type(weight) is not float or not 0 < weight < np.inf:
+            raise ValueError("weight_ is not the weight of a table")
+        super()._set_state(state)
+
     @property
     def _surprise(self) -> float:
         """Surprisal of a label that training did not show."""

@@ -102,6 +102,16 @@ def test_weights_of_rows_count(model, X):
     np.testing.assert_allclose(one.score_samples(X[:20]), two.score_samples(X[:20]))
 
 
+def test_rows_without_weight_are_not_drawn(model, X):
+    """However many they are: rows are drawn where there are more than are needed."""
+    many = np.repeat(X[:100], 400, axis=0)
+    weights = np.zeros(len(many))
+    weights[::400] = 1.0
+    most = model.n_parameters_ // 4
+    one, two = model.compress(most, many, weights), model.compress(most, X[:100])
+    np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
+
+
 def test_files_and_other_mixtures(model, X, tmp_path):
     small = model.compress(model.n_parameters_ // 4, X[600:])
     bc.save(small, tmp_path / "small.bc")

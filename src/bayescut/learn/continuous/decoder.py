@@ -1,4 +1,4 @@
-"""A small network from a latent point to the tables of a tree, with its gradient written out.
+"""A small network from a latent point to the tables of a structure, with its gradient.
 
 Points are columns: a layer is ``W @ h + b``. They are worked off in blocks of a fixed number, each
 by one thread and one-threaded matrix products, and what the blocks give is added up in their order.

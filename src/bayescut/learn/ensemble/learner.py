@@ -264,7 +264,7 @@ class EnsembleLearner:
                 return
         if len(left_out):
             inside = np.delete(every, left_out)
-            circuit = freeze_network(self.single.learn(table, inside), table)
+            circuit = freeze_network(self.single.learn(table, inside), table.take(inside))
             members.judge(own.restore(circuit), copies.table, left_out, self.n_jobs)
             clock.advance(0)
 
@@ -289,6 +289,7 @@ class EnsembleLearner:
         inside = np.delete(np.arange(copies.table.n_rows), left_out)
         number = pool.turn_number(recipe)
         own = tables.draw(number)
+        seen = own.table.take(inside)
         learner = self.chains[recipe]
         n_burn = self.n_burn * learner.sweep_factor
         n_sweeps = n_burn + self.n_keep
@@ -302,7 +303,7 @@ class EnsembleLearner:
                 clock.check()
             em = StructuralEM(
                 watched(learner, clock) if pool.n_members else learner,
-                own.table.take(inside),
+                seen,
                 assignment="sampled",
                 n_jobs=self.n_jobs,
                 seed=(seed * 1009 + number) % 2**31,
@@ -315,8 +316,8 @@ class EnsembleLearner:
                 now = working_time()
                 seconds, last = now - last, now
                 if sweep > n_burn:
-                    seen = own.restore(with_spare(circuit, own.table))
-                    members.judge(seen, copies.table, left_out, self.n_jobs)
+                    judged = own.restore(with_spare(circuit, seen))
+                    members.judge(judged, copies.table, left_out, self.n_jobs)
                     whole = circuit
                     # A sweep with the rows left out, too. If there is no time for it, the member
                     # has not seen them.
@@ -336,7 +337,7 @@ class EnsembleLearner:
         except OutOfTime:
             pass
         if kept == 0 and circuit is not None and sweep >= members.n_sweeps:
-            circuit = own.restore(with_spare(circuit, own.table))
+            circuit = own.restore(with_spare(circuit, seen))
             pool.add(recipe, circuit, copies.table, left_out, self.n_jobs)
             kept = 1
         _learn_the_cost(members, max(working_time() - began, pace.expected / 2), kept > 0)
@@ -403,7 +404,9 @@ class EnsembleLearner:
         number = pool.turn_number(recipe)
         own = tables.draw(number)
         table = own.table
-        if clock.keeps_time and members.expected == 0.0:
+        # The first turn of all ends with a member, however short the time.
+        may_stop = clock.keeps_time and pool.n_members > 0
+        if may_stop and members.expected == 0.0:
             members.expected = _continuous_seconds(learner, table)
             if members.expected > clock.left:
                 return
@@ -428,7 +431,7 @@ class EnsembleLearner:
                 most_cells=_CELLS,
                 n_jobs=self.n_jobs,
                 time_left=_PART_FOR_LEARNING * clock.left if clock.keeps_time else math.inf,
-                fewest_epochs=_FEWEST_EPOCHS,
+                fewest_epochs=_FEWEST_EPOCHS if may_stop else 0,
             )
         except TooLong as error:
             members.expected = working_time() - began + error.seconds

@@ -231,9 +231,9 @@ def _some_rows(
     """Rows enough to tell components apart, drawn if there are more."""
     weights = np.ones(len(codes)) if sample_weight is None else sample_weight
     most = int(np.clip(_MOST_CELLS // n_components, _LEAST_ROWS, _MOST_ROWS))
-    if len(codes) <= most:
-        return np.arange(len(codes)), weights
-    rows = np.sort(np.random.default_rng(0).choice(len(codes), most, replace=False))
+    rows = np.flatnonzero(weights > 0)
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
     return rows, weights[rows]
 
 
