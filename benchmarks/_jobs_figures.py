@@ -104,6 +104,7 @@ def _by_set(table: pd.DataFrame, title: str) -> plt.Figure:
     for method in [name for name in _STYLES if name in table.columns]:
         _line(axes, table.loc[names, method].to_list(), list(range(len(names))), method, "none")
     axes.set_yticks(range(len(names)), [name.removeprefix("uci-") for name in names])
+    axes.set_ylim(-0.5, len(names) - 0.5)
     axes.set_xlabel(title)
     axes.grid(color="0.9")
     axes.spines[["top", "right"]].set_visible(False)

@@ -92,6 +92,10 @@ def models(budget: float, small: bool) -> dict[str, Callable[[str | None], Any]]
             8, 100, n_burn=1, n_keep=1, prior_scales=(), shared_widths=(8,), trees=False,
             n_bags=0, time_budget=budget, checkpoint=path, random_state=0, verbose=1,
         ),
+        # Nothing is set but the time.
+        "CutsetEnsemble-defaults": lambda path: bc.CutsetEnsemble(
+            time_budget=budget, checkpoint=path, random_state=0, verbose=1
+        ),
     }  # fmt: skip
 
 
