@@ -286,13 +286,40 @@ def test_rankings_have_names():
 
 
 def test_threads_do_not_change_the_network():
-    codes = rows_with_groups(8, 1500, [5, 6, 4, 3, 5, 4, 6, 5])
-    circuits = [
-        network(codes, [5, 6, 4, 3, 5, 4, 6, 5], prior=StructurePrior(), n_jobs=jobs)[1]
-        for jobs in (1, 3)
-    ]
+    sizes = [5, 6, 4, 3, 5, 4, 6, 5]
+    codes = rows_with_groups(8, 1500, sizes)
+    circuits = [network(codes, sizes, prior=StructurePrior(), n_jobs=jobs)[1] for jobs in (1, 3)]
     for name, array in circuits[0].arrays().items():
         np.testing.assert_array_equal(array, circuits[1].arrays()[name])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_grown_apart_are_those_grown_in_turn(weighted, monkeypatch):
+    rng = np.random.default_rng(3)  # twelve classes, so that there is much to cut
+    shares = rng.dirichlet(np.full(5, 0.3), size=(12, 10)).cumsum(axis=-1)
+    classes = shares[rng.integers(12, size=1500)]
+    codes = (rng.random((1500, 10, 1)) > classes[..., :4]).sum(axis=-1).astype(np.uint8)
+    table = table_of(codes, np.full(10, 5), weights_of(1500, weighted))
+
+    def grow(jobs, share=0.25, most=2**26):
+        monkeypatch.setattr(cutset, "_APART_SHARE", share)
+        monkeypatch.setattr(cutset, "_MOST_APART", most)
+        learner = CutsetLearner(
+            BayesDirichlet(1.0, divide=False), NoPrior(), FORESTS, groups=True, n_jobs=jobs
+        )
+        told = []
+        root = learner.learn(table, advance=told.append)
+        assert sum(told) == 1500
+        return root
+
+    alone = grow(1)
+    assert alone.n_cuts > 10
+    kept = freeze_cutset(alone, table.domains).arrays()
+    for settings in ((3,), (3, 0.0), (2, 1.0), (3, 0.25, 2**12), (3, 0.25, 0)):
+        root = grow(*settings)
+        assert root.total_score() == alone.total_score()
+        for name, array in freeze_cutset(root, table.domains).arrays().items():
+            np.testing.assert_array_equal(array, kept[name])
 
 
 @pytest.mark.parametrize("products", [False, True])

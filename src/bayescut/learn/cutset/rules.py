@@ -58,6 +58,11 @@ class Candidates(Protocol):
         """Whether `select` looks at the gain."""
         ...
 
+    @property
+    def draws(self) -> bool:
+        """Whether `select` draws random numbers, so that nodes must come in their order."""
+        ...
+
     def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
         """Pick positions among ``cuttable`` by their information ``gain``, best first."""
         ...
@@ -76,6 +81,7 @@ class TopGain:
     n_candidates: int | None = 10
 
     needs_gain: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         count = self.n_candidates
@@ -109,6 +115,7 @@ class RandomGain:
     rng: np.random.Generator
 
     needs_gain: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
 
     def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
         """Pick positions among ``cuttable``, best first."""
@@ -122,6 +129,7 @@ class EveryColumn:
     """All columns are candidates, in their order."""
 
     needs_gain: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
 
     def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
         """Pick all of ``cuttable``."""
@@ -142,6 +150,7 @@ class RandomColumn:
     rng: np.random.Generator
 
     needs_gain: ClassVar[bool] = False
+    draws: ClassVar[bool] = True
 
     def select(self, gain: FloatArray, cuttable: IntArray) -> IntArray:
         """Draw one of ``cuttable``."""
