@@ -122,6 +122,15 @@ class Table:
             None if self.values is None else self.values[rows],
         )
 
+    def of_columns(self, columns: IntArray) -> Table:
+        """Return the table of these columns, in their order."""
+        return Table(
+            np.ascontiguousarray(self.codes[:, columns]),
+            Domains([self.domains[j] for j in columns.tolist()]),
+            self.weights,
+            None if self.values is None else np.ascontiguousarray(self.values[:, columns]),
+        )
+
     def with_weights(self, weights: FloatArray | None) -> Table:
         """Return the table of the same rows with other weights."""
         return replace(self, weights=weights)

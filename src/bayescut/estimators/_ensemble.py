@@ -277,7 +277,7 @@ class CutsetEnsemble(Compressible):
         if self.time_budget is not None:
             budget = check_number("time_budget", self.time_budget, strict=True)
             deadline = began + _RESOLVING * budget
-        depth = choose_depth(table, self._worth(), deadline)
+        depth = choose_depth(self._dependent(table), self._worth(), deadline)
         self._resolved = depth, began
         seen = table.domains
         if depth is not None:

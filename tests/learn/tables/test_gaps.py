@@ -19,7 +19,11 @@ from bayescut.learn.tables.gaps import (
     fill_empty,
     with_indicators,
 )
-from bayescut.learn.tables.resolution import choose_resolution, coarsen
+from bayescut.learn.tables.resolution import choose_depth, coarsen
+
+
+def in_cells(table):
+    return coarsen(table, choose_depth(table, None))
 
 
 def forest_of(table):
@@ -126,7 +130,7 @@ def test_numbers_are_drawn_where_gaussians_know_more():
     holes = lines(1500, 0, 0.15)
     domains = learn_domains(holes, numbers=True)
     codes, values = encode_table(holes, domains, allow_missing=True)
-    table = choose_resolution(Table(codes, domains, None, values))
+    table = in_cells(Table(codes, domains, None, values))
     completions = Completions(table, 0)
     assert completions.models[-1].has_normals
     drawn = completions.single(0)
@@ -275,12 +279,12 @@ def test_coarser_cells_keep_gaps_beside_columns_of_many_states():
 
 
 def test_resolution_follows_rows_and_dependence():
-    few, many = choose_resolution(numbers(60, 0.05)), choose_resolution(numbers(4000, 0.05))
-    loose = choose_resolution(numbers(4000, 1.0))
+    few, many = (in_cells(numbers(n, 0.05)) for n in (60, 4000))
+    loose = in_cells(numbers(4000, 1.0))
     assert few.sizes[0] < many.sizes[0]
     assert loose.sizes[0] < many.sizes[0]
     labels = chain(20, 0)
-    assert choose_resolution(labels) is labels
+    assert choose_depth(labels, None) is None
 
 
 def test_tables_ruled_by_cases_are_completed_by_networks(monkeypatch):

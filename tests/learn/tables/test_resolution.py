@@ -60,7 +60,7 @@ def test_the_learner_is_asked_about_complete_tables_of_every_resolution(gaps):
 
     assert resolution.choose_depth(table, worth) == 3
     assert sorted(asked) == [4, 8, 16, 32]
-    coarse = resolution.choose_resolution(table, worth)
+    coarse = resolution.coarsen(table, 3)
     assert coarse.sizes.tolist() == [8, 8, 8]
     np.testing.assert_array_equal(coarse.observed, table.observed)
 
@@ -122,3 +122,28 @@ def test_networks_see_numbers_that_follow_each_other_in_fine_cells():
     first = bc.CutsetNetwork(n_jobs=1, gaussian=False).fit(frame, sample_weight=weights)
     second = bc.CutsetNetwork(n_jobs=1, gaussian=False).fit(repeated)
     np.testing.assert_allclose(first.score_samples(frame), second.score_samples(frame))
+
+
+@pytest.mark.parametrize("learner", [bc.CutsetNetwork, bc.CutsetEnsemble])
+def test_identifiers_have_no_part_in_how_numbers_are_learned(learner, monkeypatch):
+    frame, _ = numbers(200, gaps=0.1)
+    frame["name"] = [f"n{i}" for i in range(200)]
+    seen = []
+    choose = resolution.choose_depth
+
+    def noted(table, *rest):
+        seen.append(table.domains.names)
+        return choose(table, *rest)
+
+    for module in ("_base", "_ensemble"):
+        monkeypatch.setattr(f"bayescut.estimators.{module}.choose_depth", noted)
+    settings = {} if learner is bc.CutsetNetwork else {"n_chains": 0, "n_bags": 1}
+    with pytest.warns(bc.exceptions.IdentifierWarning, match="name"):
+        model = learner(**settings).fit(frame)
+    assert seen == [["x", "y", "z"]]
+    assert model.domains_.names == ["x", "y", "z", "name"]
+    alone = learner(**settings).fit(frame[["x", "y", "z"]])
+    apart = np.log(model.marginals(frame[:1].assign(name=None))["name"].to_numpy()[0, 0])
+    np.testing.assert_allclose(
+        model.score_samples(frame), alone.score_samples(frame[["x", "y", "z"]]) + apart
+    )

@@ -95,12 +95,7 @@ class SetApart:
 
     def others(self, table: Table) -> Table:
         """The other columns of a table."""
-        return Table(
-            np.ascontiguousarray(table.codes[:, self.rest]),
-            Domains([table.domains[j] for j in self.rest.tolist()]),
-            table.weights,
-            None if table.values is None else np.ascontiguousarray(table.values[:, self.rest]),
-        )
+        return table.of_columns(self.rest)
 
     def beside(self, circuit: Circuit) -> Circuit:
         """Put the columns beside a circuit of the others; a mixture stays one."""

@@ -29,7 +29,6 @@ __all__ = [
     "MOST_CELLS",
     "best_depth",
     "choose_depth",
-    "choose_resolution",
     "coarsen",
     "coarser_domains",
 ]
@@ -54,32 +53,16 @@ _MOST_STATES_ASKED = 1 << 12
 Worth = Callable[[Table], float]
 
 
-def choose_resolution(table: Table, worth: Worth | None = None) -> Table:
-    """Return a table whose numbers have as many cells as is worth while.
-
-    Parameters
-    ----------
-    table : Table
-        With numbers in fine cells, and their values; cells may be missing.
-    worth : callable, optional
-        Log marginal likelihood of the states of a complete table to the learner.
-
-    Returns
-    -------
-    Table
-        The same if no column holds numbers.
-    """
-    depth = choose_depth(table, worth)
-    return table if depth is None else coarsen(table, depth)
-
-
 def choose_depth(table: Table, worth: Worth | None, deadline: float = np.inf) -> int | None:
     """Return the number of halvings that is worth while, None if no column holds numbers.
 
     Parameters
     ----------
-    table, worth
-        As for `choose_resolution`.
+    table : Table
+        With numbers in fine cells, and their values; cells may be missing. Columns that nothing
+        depends on are better left out.
+    worth : callable, optional
+        Log marginal likelihood of the states of a complete table to the learner.
     deadline : float
         By `bayescut._clock.working_time`: after it the learner is not asked again.
     """
