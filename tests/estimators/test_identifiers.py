@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln
 
+import bayescut as bc
 from bayescut import CutsetEnsemble, CutsetMixture, CutsetNetwork, load, save
 from bayescut.data import Domains
 from bayescut.estimators._validation import check_size, find_identifiers
@@ -205,6 +206,7 @@ LEARN_MUCH = """
 import re
 from pathlib import Path
 import numpy as np
+import bayescut as bc
 from bayescut import CutsetEnsemble, CutsetMixture, CutsetNetwork, load, save
 from bayescut.estimators import _validation
 
@@ -237,3 +239,55 @@ def test_learning_takes_about_as_much_memory_as_the_guard_says():
     n_cuts, ratio = done.stdout.split()
     assert int(n_cuts) > 0
     assert 0.5 < float(ratio) < 2.0
+
+
+def people(n=160, seed=0):
+    """Two related columns, and names that are different in every row."""
+    rng = np.random.default_rng(seed)
+    height = rng.normal(170, 10, n).round(1)
+    size = np.where(height + rng.normal(0, 4, n) > 170, "tall", "short")
+    return pd.DataFrame({"name": [f"n{i}" for i in range(n)], "height": height, "size": size})
+
+
+@pytest.mark.parametrize("make", [bc.CutsetClassifier, bc.CutsetRegressor])
+def test_predictors_do_not_look_at_identifiers(make, tmp_path):
+    frame = people()
+    frame.loc[::9, "size"] = None
+    frame["weight"] = (frame["height"] - 100 + np.arange(160) % 7).astype(float)
+    y = np.where(frame["weight"] > 70, "a", "b") if make is bc.CutsetClassifier else frame["weight"]
+    X = frame[["name", "height", "size"]]
+    with pytest.warns(IdentifierWarning, match=r"'name' \(160 states\)") as told:
+        model = make(n_members=6).fit(X, y)
+    assert len(told) == 1
+    assert "identifiers=" not in str(told[0].message)
+    alone = make(n_members=6).fit(X[["height", "size"]], y)
+    ask = X[:20].assign(name=["somebody else", None] * 10)
+    np.testing.assert_array_equal(model.predict(ask), alone.predict(ask[["height", "size"]]))
+    bc.save(model, tmp_path / "model.bc")
+    np.testing.assert_array_equal(bc.load(tmp_path / "model.bc").predict(ask), model.predict(ask))
+
+
+def test_imputer_and_detector_set_identifiers_apart(tmp_path):
+    frame = people()
+    known = frame[["height", "size"]].copy()
+    frame.loc[::8, "size"] = None
+    frame.loc[3, "name"] = None
+    settings = {"n_members": 4, "n_trees": 2}
+    with pytest.warns(IdentifierWarning, match="'name'"):
+        imputer = bc.CutsetImputer(**settings).fit(frame)
+    alone = bc.CutsetImputer(**settings).fit(frame[["height", "size"]])
+    filled = imputer.transform(frame)
+    assert filled["name"].notna().all()
+    assert list(filled.columns) == ["name", "height", "size"]
+    # Weights of trees beside the mixture are found from rows hidden in groups of columns.
+    assert (filled["size"] == alone.transform(frame[["height", "size"]])["size"]).all()
+    assert (filled["size"] == known["size"]).mean() > 0.9
+    assert imputer.cell_shares_.shape == (3, 3)
+    assert imputer.cell_shares_[0].tolist() == [1.0, 0.0, 0.0]
+    bc.save(imputer, tmp_path / "imputer.bc")
+    again = bc.load(tmp_path / "imputer.bc").transform(frame)
+    pd.testing.assert_frame_equal(again, filled)
+    with pytest.warns(IdentifierWarning, match="'name'"):
+        detector = bc.CutsetOutlierDetector(**settings).fit(frame)
+    odd = frame[:1].assign(height=[120.0], size=["tall"])
+    assert detector.score_samples(odd)[0] < np.quantile(detector.score_samples(frame), 0.05)

@@ -116,10 +116,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         check_choice("identifiers", self.identifiers, ("independent", "keep"))
         if self.identifiers == "keep":
             return np.empty(0, dtype=np.int64)
-        apart = find_identifiers(domains, n_rows)
-        if 0 < len(apart) == len(domains):
-            apart = np.delete(apart, np.argmin(domains.n_states[apart]))
-        return apart
+        return find_identifiers(domains, n_rows)
 
     def _smoothing(self) -> tuple[Score, bool]:
         """How columns are learned that are set apart: `SetApart.of`."""
@@ -131,7 +128,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
         apart = self._identifiers(table.domains, n_rows)
         if len(apart) == 0:
             return table
-        warn_of_identifiers(table.domains, n_rows, apart)
+        otherwise = "bin them, or pass identifiers='keep'"
+        warn_of_identifiers(table.domains, n_rows, apart, otherwise)
         self._aside = SetApart.of(table, apart, *self._smoothing())
         return self._aside.others(table)
 

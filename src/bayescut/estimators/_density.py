@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,12 @@ from bayescut.circuit import Circuit, Evidence
 from bayescut.data import Domains, encode_table, learn_domains
 from bayescut.data.table import Table
 from bayescut.data.tables import as_table
-from bayescut.estimators._validation import check_size, check_weights
+from bayescut.estimators._validation import (
+    check_size,
+    check_weights,
+    find_identifiers,
+    warn_of_identifiers,
+)
 from bayescut.learn.cells.conditional import (
     ConditionalLearner,
     Recipe,
@@ -25,6 +29,8 @@ from bayescut.learn.cells.conditional import (
     distinct_rows,
 )
 from bayescut.learn.cells.percell import CellPredictor, learn_cells
+from bayescut.learn.tables.apart import SetApart
+from bayescut.scores.base import BayesDirichlet
 
 # Halvings of the numbers' grids; unseen rows weigh them.
 _DEPTHS = (4, 3, 2)
@@ -77,37 +83,41 @@ def fit_density(
     X = as_table(X)
     X, weights, _ = without_weightless(X, check_weights(sample_weight, X.shape[0]))
     domains = learn_domains(X, numbers=True, columns=columns, sample_weight=weights)
-    check_size(domains)
     codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=name)
-    some_numbers = any(domain.grid is not None for domain in domains)
+    whole = Table(codes, domains, weights)
+    n_rows = round(whole.total_weight())
+    apart = find_identifiers(domains, n_rows)
+    check_size(domains, apart)
+    warn_of_identifiers(domains, n_rows, apart)
+    aside = SetApart.of(whole, apart, BayesDirichlet(1.0), shrink=True) if len(apart) else None
+    dependent = whole if aside is None else aside.others(whole)
+    some_numbers = any(domain.grid is not None for domain in dependent.domains)
     learner = ConditionalLearner(
         tuple(Recipe("density", depth) for depth in (_DEPTHS if some_numbers else (0,))),
         width=width,
         n_jobs=n_jobs,
     )
-    nameless = Domains(replace(domain, name=None) for domain in domains)
+    nameless = Domains(replace(domain, name=None) for domain in dependent.domains)
     deadline = np.inf if time_budget is None else started + time_budget
-    table, _ = distinct_rows(Table(codes, nameless, weights))
+    table, _ = distinct_rows(replace(dependent, domains=nameless))
     until = deadline
     if trees and time_budget is not None:
         until = started + _NETWORKS * time_budget
     pool = learner.learn(table, n_members, seed, until)
     shares = pool.recipe_weights(table.weights)
     mixture = pool.circuit(shares)
-    circuit = Circuit(domains=domains, **mixture.arrays())
+    known = Circuit(domains=dependent.domains, **mixture.arrays())
+    circuit = known if aside is None else aside.beside(known)
     folds = content_folds(table, learner.n_folds)
-    cells = partial(
-        learn_cells,
-        table,
-        pool,
-        shares,
-        circuit,
-        folds,
-        seed=seed,
-        deadline=deadline,
-        n_jobs=n_jobs,
-    )
-    return circuit, domains, cells
+
+    def learn(n_trees: int) -> CellPredictor:
+        cells = learn_cells(
+            table, pool, shares, known, folds, n_trees=n_trees, seed=seed, deadline=deadline,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        return cells if aside is None else cells.among(circuit, aside.rest)
+
+    return circuit, domains, learn
 
 
 def without_weightless(

@@ -85,7 +85,7 @@ class DensityJob(TableReader):
     def cell_shares_(self) -> FloatArray:
         """Weights of mixture, trees and Gaussian in single cells of each column."""
         check_is_fitted(self, "circuit_")
-        return self._cells.shares[: len(self.domains_)]
+        return self._cells.all_shares[: len(self.domains_)]
 
     def _read_table(self, X: Any) -> tuple[CodeArray, FloatArray | None]:
         check_is_fitted(self, "circuit_")

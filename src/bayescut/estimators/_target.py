@@ -21,7 +21,13 @@ from bayescut.data.table import Table
 from bayescut.data.tables import as_table
 from bayescut.estimators._density import without_weightless
 from bayescut.estimators._reading import TableReader, encode_rows
-from bayescut.estimators._validation import check_size, check_weights, draw_seed
+from bayescut.estimators._validation import (
+    check_size,
+    check_weights,
+    draw_seed,
+    find_identifiers,
+    warn_of_identifiers,
+)
 from bayescut.exceptions import DataError
 from bayescut.learn.cells.conditional import (
     ConditionalLearner,
@@ -30,6 +36,7 @@ from bayescut.learn.cells.conditional import (
     TreeMember,
     distinct_rows,
 )
+from bayescut.learn.cells.percell import read_columns
 from bayescut.learn.cells.targeted import TargetForest
 from bayescut.learn.ensemble.pool import Pool
 from bayescut.learn.tables.copula import NormalScores
@@ -48,6 +55,8 @@ class TargetEstimator(TableReader):
 
     verbose: int
 
+    # Positions of the columns that members know: all but identifiers, which tell nothing.
+    _used: IntArray
     members_: list[tuple[float, AnyMember]]
     recipe_weights_: dict[str, float]
     n_members_: dict[str, int]
@@ -102,9 +111,15 @@ class TargetEstimator(TableReader):
         started = working_time()
         domains = learn_domains(X, numbers=True, columns=self.columns, sample_weight=weights)
         codes, _ = encode_table(X, domains, allow_missing=True, estimator_name=type(self).__name__)
-        check_size(domains)
-        whole = Domains([*(replace(d, name=None) for d in domains), replace(domain, name=None)])
-        table, place = distinct_rows(Table(_join(codes, target, code_dtype(whole)), whole, weights))
+        n_rows = len(codes) if weights is None else round(float(weights.sum()))
+        apart = find_identifiers(domains, n_rows)
+        check_size(domains, apart)
+        warn_of_identifiers(domains, n_rows, apart)
+        used = np.setdiff1d(np.arange(len(domains)), apart)
+        known = [domains[j] for j in used.tolist()]
+        whole = Domains(replace(d, name=None) for d in [*known, domain])
+        joint = _join(codes[:, used], target, code_dtype(whole))
+        table, place = distinct_rows(Table(joint, whole, weights))
         weights = table.weights
         deadline = np.inf if self.time_budget is None else started + self.time_budget
         with (
@@ -126,7 +141,7 @@ class TargetEstimator(TableReader):
             for name, share in kept.items()
             for member in members[name].circuits
         ]
-        self.domains_ = domains
+        self.domains_, self._used = domains, used
         self._set_names(column_names(X))
         return table, place, pool
 
@@ -135,7 +150,7 @@ class TargetEstimator(TableReader):
     def _target_proba(self, X: Any) -> FloatArray:
         """Probabilities of the target's states for each row."""
         check_is_fitted(self, "members_")
-        codes, _ = encode_rows(self, X)
+        codes = np.ascontiguousarray(encode_rows(self, X)[0][:, self._used])
         jobs = count_jobs(self.n_jobs)
         out: FloatArray = np.zeros((len(codes), self._n_target()))
         for begin in range(0, len(codes), _BLOCK):
@@ -157,6 +172,7 @@ class TargetEstimator(TableReader):
         return {
             "domains": self.domains_,
             "feature_names": self._names(),
+            "used": self._used,
             "members": [
                 {"weight": float(weight), **_written(member)} for weight, member in self.members_
             ],
@@ -172,6 +188,7 @@ class TargetEstimator(TableReader):
             raise ValueError("domains are not the domains of columns")
         self._check_settings()
         self._read_names(state.pop("feature_names"))
+        self._used = read_columns(state.pop("used"), len(self.domains_))
         self.members_ = [self._read_member(entry) for entry in state.pop("members")]
         if not self.members_:
             raise ValueError("there is no member")
@@ -186,19 +203,19 @@ class TargetEstimator(TableReader):
         weight = float(entry["weight"])
         if not (math.isfinite(weight) and 0 <= weight <= 1 + 1e-9):
             raise ValueError("the weight of a member is no share")
+        known = [replace(self.domains_[j], name=None) for j in self._used.tolist()]
         if "forest" in entry:
             forest = TargetForest.from_state(entry["forest"])
-            sizes = [*self.domains_.n_states.tolist(), self._n_target()]
-            if forest.sizes.tolist() != sizes or forest.target != len(self.domains_):
+            sizes = [*(domain.n_states for domain in known), self._n_target()]
+            if forest.sizes.tolist() != sizes or forest.target != len(known):
                 raise ValueError("the trees of a member do not fit its columns")
             return weight, TreeMember(forest)
         if "covariance" in entry:
-            nameless = (replace(domain, name=None) for domain in self.domains_)
-            whole = Domains([*nameless, self._target_domain()])
+            whole = Domains([*known, self._target_domain()])
             columns = np.asarray(entry["columns"], dtype=np.int64)
             covariance = np.asarray(entry["covariance"], dtype=np.float64)
             normal = NormalScores(whole, columns, covariance)
-            if not normal.knows(len(self.domains_)):
+            if not normal.knows(len(known)):
                 raise ValueError("the normal scores of a member leave out its target")
             return weight, NormalMember(normal)
         views = tuple(np.asarray(view, dtype=np.uint16) for view in entry["views"])
@@ -208,12 +225,12 @@ class TargetEstimator(TableReader):
         if not circuits or not all(isinstance(circuit, Circuit) for circuit in circuits):
             raise ValueError("a member without circuits")
         n_target = self._n_target()
-        if len(views) != len(self.domains_) or target.shape != (n_target,):
+        if len(views) != len(known) or target.shape != (n_target,):
             raise ValueError("a member of other columns")
         if share.shape != target.shape or not np.isfinite(share).all():
             raise ValueError("the shares of a member do not fit its target")
         n_states = int(target.max()) + 1
-        wanted = list(zip(views, self.domains_.n_states.tolist(), strict=True))
+        wanted = [(view, domain.n_states) for view, domain in zip(views, known, strict=True)]
         if prior is None:
             wanted.append((target, n_target))
             n_circuits = 1

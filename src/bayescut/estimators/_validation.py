@@ -91,6 +91,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
 def find_identifiers(domains: Domains, n_rows: int) -> IntArray:
     """Columns of labels that are different in nearly every row, or have too few rows for a state.
 
+    If all are, the one of the fewest states is left out.
+
     Examples
     --------
     >>> find_identifiers(Domains.of_sizes([2, 900, 30, 40]), 1000)
@@ -99,10 +101,15 @@ def find_identifiers(domains: Domains, n_rows: int) -> IntArray:
     states = domains.n_states
     labels = np.array([domain.grid is None for domain in domains], dtype=bool)
     many = (states > _MANY_STATES) & (n_rows < _ROWS_PER_STATE * states)
-    return np.flatnonzero(labels & many)
+    apart = np.flatnonzero(labels & many)
+    if 0 < len(apart) == len(domains):
+        apart = np.delete(apart, np.argmin(states))
+    return apart
 
 
-def warn_of_identifiers(domains: Domains, n_rows: int, apart: IntArray) -> None:
+def warn_of_identifiers(
+    domains: Domains, n_rows: int, apart: IntArray, otherwise: str = "or bin them"
+) -> None:
     """Warn, once for all of them, that columns are taken to be independent of the rest."""
     if len(apart) == 0:
         return
@@ -112,8 +119,8 @@ def warn_of_identifiers(domains: Domains, n_rows: int, apart: IntArray) -> None:
     )
     warnings.warn(
         f"Nothing can be learned from {n_rows} rows about how columns of so many states depend on "
-        f"others; taken to be independent of all other columns: {found}. Leave them out, bin them, "
-        "or pass identifiers='keep'.",
+        f"others; taken to be independent of all other columns: {found}. Leave them out, "
+        f"{otherwise}.",
         IdentifierWarning,
         stacklevel=4,
     )

@@ -10,7 +10,7 @@ cells that none of them has seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,13 @@ from bayescut._jobs import side_by_side
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit, Evidence
 from bayescut.circuit.build import mixture
-from bayescut.data.domains import missing_code
+from bayescut.data.domains import Domains, missing_code
 from bayescut.data.table import Table
 from bayescut.learn.cells.targeted import ForestLearner, TargetForest, table_cells
 from bayescut.learn.ensemble.pool import Pool, most_likely_weights
 from bayescut.learn.tables.copula import NormalScores, learn_copula
 
-__all__ = ["CellPredictor", "learn_cells"]
+__all__ = ["CellPredictor", "learn_cells", "read_columns"]
 
 # Every how many columns one is hidden when the three are compared: they must do with gaps.
 _GROUPS = 5
@@ -50,28 +50,46 @@ class CellPredictor:
     circuit : Circuit
         Density of whole rows.
     forests : sequence of TargetForest or None
-        Trees for each column, None where there are none.
+        Trees for each of the ``columns``, None where there are none.
     normal : NormalScores or None
         The Gaussian, None where there are not two numbers.
-    shares : float64 array of shape (m, 3)
-        Weights of the mixture, the trees and the Gaussian in what is said of each column.
+    shares : float64 array of shape (k, 3)
+        Weights of the mixture, the trees and the Gaussian in what is said of each of them.
+    columns : int64 array of shape (k,)
+        The columns of the circuit that trees and Gaussian know, ascending; of the others the
+        circuit alone speaks.
     """
 
     circuit: Circuit
     forests: Sequence[TargetForest | None]
     normal: NormalScores | None
     shares: FloatArray
+    columns: IntArray
 
     @classmethod
     def of_circuit(cls, circuit: Circuit) -> CellPredictor:
         """What a density alone says."""
-        shares = np.zeros((len(circuit.domains), 3))
+        m = len(circuit.domains)
+        shares = np.zeros((m, 3))
         shares[:, 0] = 1.0
-        return cls(circuit, (), None, shares)
+        return cls(circuit, (), None, shares, np.arange(m))
+
+    def among(self, circuit: Circuit, columns: IntArray) -> CellPredictor:
+        """The same where its columns are some of those of another circuit."""
+        return replace(self, circuit=circuit, columns=columns[self.columns])
+
+    @property
+    def all_shares(self) -> FloatArray:
+        """The weights for all columns of the circuit, shape (m, 3)."""
+        shares = np.zeros((len(self.circuit.domains), 3))
+        shares[:, 0] = 1.0
+        shares[self.columns] = self.shares
+        return shares
 
     def state(self) -> dict[str, Any]:
         """Return what a file holds beside the circuit."""
         return {
+            "columns": self.columns,
             "shares": self.shares,
             "forests": [None if forest is None else forest.state() for forest in self.forests],
             "covariance": None if self.normal is None else self.normal.covariance,
@@ -81,11 +99,13 @@ class CellPredictor:
     @classmethod
     def from_state(cls, circuit: Circuit, state: dict[str, Any]) -> CellPredictor:
         """Read what `state` returned, trusting nothing."""
-        if set(state) != {"shares", "forests", "covariance", "numbers"}:
+        if set(state) != {"columns", "shares", "forests", "covariance", "numbers"}:
             raise ValueError("this does not describe what is said of cells")
+        columns = read_columns(state["columns"], len(circuit.domains))
+        known = Domains([circuit.domains[j] for j in columns.tolist()])
         shares = np.asarray(state["shares"], dtype=np.float64)
         forests = [None if f is None else TargetForest.from_state(f) for f in state["forests"]]
-        sizes = circuit.domains.n_states
+        sizes = known.n_states
         inside = bool((shares >= 0).all()) and np.allclose(shares.sum(axis=-1), 1.0)
         if shares.shape != (len(sizes), 3) or not inside or len(forests) not in (0, len(sizes)):
             raise ValueError("the trees are not those of the columns")
@@ -97,14 +117,14 @@ class CellPredictor:
         normal = None
         if state["covariance"] is not None:
             normal = NormalScores(
-                circuit.domains,
+                known,
                 np.asarray(state["numbers"], dtype=np.int64),
                 np.asarray(state["covariance"], dtype=np.float64),
             )
         for j in np.flatnonzero(shares[:, 2]).tolist():
             if normal is None or not normal.knows(j):
                 raise ValueError("normal scores of columns that have none")
-        return cls(circuit, forests, normal, shares)
+        return cls(circuit, forests, normal, shares, columns)
 
     def proba(
         self,
@@ -135,18 +155,33 @@ class CellPredictor:
         rows = Evidence(codes, values=values) if looks else codes
         marginals = self.circuit.marginals(rows, n_jobs=n_jobs)
         found = {}
-        smooth = [j for j in columns if self.shares[j, 2] > 0]
+        inner = np.ascontiguousarray(codes[:, self.columns])
+        place = {int(j): k for k, j in enumerate(self.columns)}
+        smooth = [place[j] for j in columns if j in place and self.shares[place[j], 2] > 0]
         if self.normal is not None and smooth:
-            lines = self.normal.proba(codes, smooth)
+            lines = self.normal.proba(inner, smooth)
         for j in columns:
-            own = self.shares[j, 0] * marginals[:, offsets[j] : offsets[j + 1]]
-            forest = self.forests[j] if j < len(self.forests) else None
-            if forest is not None and self.shares[j, 1] > 0:
-                own += self.shares[j, 1] * forest.proba(codes, n_jobs)
-            if self.normal is not None and self.shares[j, 2] > 0:
-                own += self.shares[j, 2] * lines[j]
+            own = marginals[:, offsets[j] : offsets[j + 1]]
+            if j in place:
+                k = place[j]
+                own = self.shares[k, 0] * own
+                forest = self.forests[k] if k < len(self.forests) else None
+                if forest is not None and self.shares[k, 1] > 0:
+                    own += self.shares[k, 1] * forest.proba(inner, n_jobs)
+                if self.normal is not None and self.shares[k, 2] > 0:
+                    own += self.shares[k, 2] * lines[k]
             found[j] = own / own.sum(axis=1, keepdims=True)
         return found
+
+
+def read_columns(columns: Any, n_columns: int) -> IntArray:
+    """Read positions of columns that a file holds, ascending and none twice."""
+    found = np.asarray(columns)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or len(found) == 0:
+        raise ValueError("these are no positions of columns")
+    if found[0] < 0 or found[-1] >= n_columns or np.any(np.diff(found.astype(np.int64)) <= 0):
+        raise ValueError("positions of columns that there are not")
+    return found.astype(np.int64)
 
 
 def learn_cells(
@@ -236,7 +271,7 @@ def learn_cells(
         elif made[j]:
             shares[j, :2] = 0.5
     forests = [TargetForest.join(some) if some else None for some in made]
-    return CellPredictor(circuit, forests, normal, shares)
+    return CellPredictor(circuit, forests, normal, shares, np.arange(m))
 
 
 def _without_fold(pool: Pool, recipes: dict[str, float], fold: int, n_folds: int) -> Circuit | None:
