@@ -197,7 +197,7 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
     def _dependent(self, table: Table) -> Table:
         """Return the table without identifiers, which have no part in how numbers are learned.
 
-        1,500 rows of 20 columns, one of them names, one of gaps: 8 seconds instead of 400.
+        1,500 rows of 20 columns, names and gaps among them: 4 seconds instead of 400.
         """
         apart = self._identifiers(table.domains, round(table.total_weight()))
         if len(apart) == 0:
