@@ -11,6 +11,7 @@ import numpy as np
 from bayescut._typing import IntArray
 from bayescut.data.table import Table
 from bayescut.learn.components import Apart
+from bayescut.learn.cutset.beside import cut_beside
 from bayescut.learn.cutset.learner import CutsetLearner
 from bayescut.learn.cutset.rules import Candidates, TopGain
 from bayescut.learn.cutset.settled import Settled
@@ -60,7 +61,8 @@ class NetworkLearner(Apart):
     gaussian : bool
         Let smooth numbers be jointly Gaussian in leaves where the score prefers that to cells
         (`bayescut.learn.cutset.widen`). If some are, there is a search without cuts on such
-        numbers, too: what is cut on is not Gaussian below.
+        numbers, too: what is cut on is not Gaussian below. And there is one for cuts on the other
+        columns with such leaves in view (`bayescut.learn.cutset.beside`).
     outside : Outside or None
         All rows of the model this network is a part of; None: the network is all of it.
     """
@@ -114,10 +116,15 @@ class NetworkLearner(Apart):
             return root
 
         found = [search(ranking) for ranking in rankings]
-        if normals is not None and any(map(_is_gaussian, found)):
-            uncut = frozenset(normals.columns.tolist())
-            if self._has_groups(table) and len(uncut) < table.n_columns:
-                found.append(search(rankings[0], uncut))
+        if normals is None or len(normals.columns) == table.n_columns:
+            return max(found, key=Settled.total_score)
+        if self._has_groups(table) and any(map(_is_gaussian, found)):
+            found.append(search(rankings[0], frozenset(normals.columns.tolist())))
+        if self._has_groups(table) and len(rows) * table.n_columns <= _MOST_CELLS:
+            root = cut_beside(table, rows, leaves, normals, self.score, self.prior)
+            if root is not None:
+                fit_leaves(root, table, rows, leaves, self.n_jobs, self.merge, normals)
+                found.append(root)
         return max(found, key=Settled.total_score)
 
     def _has_groups(self, table: Table) -> bool:

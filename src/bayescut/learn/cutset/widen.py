@@ -75,7 +75,7 @@ def fit_leaves(
         fit = leaves.fit(table, inside, node.columns, node.ess, node.n_choices, node.states)
         if normals is None or len(inside) == 0:
             return fit
-        beside = _fit_beside(node, table, inside, leaves, normals)
+        beside = fit_beside(node, table, inside, leaves, normals)
         return fit if beside is None or beside.score <= fit.score else beside
 
     order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i][1]))
@@ -116,7 +116,7 @@ def fit_leaves(
         node.cut_score = 0.0
 
 
-def _fit_beside(
+def fit_beside(
     node: Settled, table: Table, rows: IntArray, leaves: JunctionLeaves, normals: NormalLeaves
 ) -> Beside | None:
     """Fit a Gaussian leaf of the smooth numbers of a node, and one of its other columns."""

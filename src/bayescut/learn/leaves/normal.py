@@ -167,8 +167,12 @@ class NormalLeaves:
             weights = None
             if table.weights is not None:
                 weights = table.weights[rows[begin : begin + _BLOCK]]
-            x = numbers[np.ix_(here[begin : begin + _BLOCK], columns)]
-            parts.append(Moments.of(x, weights))
+            parts.append(
+                Moments.of(numbers[np.ix_(here[begin : begin + _BLOCK], columns)], weights)
+            )
+            # Of numbers drawn anew it is not the density where this leaf has put them that counts:
+            # beyond all of training that is next to nothing, and the leaf would gain by it.
+            x = self.numbers[np.ix_(rows[begin : begin + _BLOCK], columns)]
             for i, j in enumerate(columns.tolist()):
                 grid = table.domains[j].grid
                 assert grid is not None
