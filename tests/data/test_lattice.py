@@ -142,3 +142,17 @@ def test_whole_numbers_in_tens_hundreds_and_thousands():
     few = 100.0 * np.arange(5)
     assert find_step(few, np.ones(5)) == (1.0, True)
     assert find_step(np.zeros(1), np.ones(1)) == (1.0, True)
+
+
+def test_hundredths_are_a_recording_however_wide_the_range():
+    rng = np.random.default_rng(0)
+    for values in (
+        rng.normal(50_000, 12_000, 500),
+        np.exp(rng.normal(10, 2, 3000)),
+        rng.uniform(-1e9, 1e9, 400),
+    ):
+        step, exact = find_step(*distinct_values(values.round(2)))
+        assert (step, exact) == (0.01, True)
+        assert find_step(*distinct_values(values))[0] > 1.0
+    # Finer ones are digits of a computation.
+    assert find_step(*distinct_values(rng.normal(0, 1, 500).round(7)))[0] == 0.005

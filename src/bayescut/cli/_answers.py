@@ -128,8 +128,22 @@ def read_number(text: str, domain: Domain) -> float:
     if domain.kind == "duration":
         from pandas import Timedelta
 
+        if _is_plain(text):  # pandas would count nanoseconds
+            raise QuestionError(
+                f"{text} is no duration of column {domain.name!r}: say of what, such as "
+                f"{text}s, {text}min, {text}h or '{text} days'."
+            )
         return domain.number(Timedelta(text))
     return domain.number(text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is a number and nothing else."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _intervals(condition: Condition, column: int, domains: Domains) -> list[Piece]:
@@ -137,6 +151,8 @@ def _intervals(condition: Condition, column: int, domains: Domains) -> list[Piec
     domain = domains[column]
     try:
         values = sorted({read_number(text, domain) for text in condition.values})
+    except QuestionError:
+        raise
     except ValueError:
         shown = ", ".join(map(repr, condition.values))
         raise QuestionError(
@@ -151,6 +167,9 @@ def _intervals(condition: Condition, column: int, domains: Domains) -> list[Piec
     }
     if condition.operator in comparisons:
         return [comparisons[condition.operator]]
+    # A number stands for the step around it, as in evidence in Python.
+    assert domain.grid is not None
+    values = np.unique(domain.grid.snap(values)).tolist()
     if condition.operator in ("=", "in"):
         return [(value, value, "both") for value in values]
     ends = [-math.inf, *values, math.inf]

@@ -31,8 +31,10 @@ _SHARE = 0.9
 # on every lattice.
 _HEAVIEST = 1 / 64
 # Decimals that split the bulk of the rows into more bins than this are digits of a computation
-# (segment and gesture: 2 to 4 million), not of a recording (adult's weights: 340,000).
+# (segment and gesture: 2 to 4 million), not of a recording (adult's weights: 340,000). Hundredths
+# are a recording however many there are: amounts of money.
 _FINEST = 2**20
+_HUNDREDTH = 0.01
 # Values that rule out a lattice, and by how much their share on it may be off: 6 deviations.
 _FEW = 4096
 _FEW_ERROR = 0.03
@@ -98,8 +100,9 @@ def find_step(values: FloatArray, weights: FloatArray) -> tuple[float, bool]:
 
     Whole numbers have step 1, or 10, 100, ... if all are multiples of it and enough of them differ
     to believe it. Otherwise it is the largest of 1, 0.5, 0.2, 0.1, 0.05, ... on whose
-    multiples 90 % of the rows lie, heavy values counted for no more than 1/64 of them. Where there
-    is none, it is 1/512 of the range from the 5 % to the 95 % quantile, rounded down to 1, 2 or 5
+    multiples 90 % of the rows lie, heavy values counted for no more than 1/64 of them; below 0.01
+    none that parts most of the rows into more than a million bins. Where there is none, it is
+    1/512 of the range from the 5 % to the 95 % quantile, rounded down to 1, 2 or 5
     times a power of ten.
 
     Parameters
@@ -131,7 +134,7 @@ def find_step(values: FloatArray, weights: FloatArray) -> tuple[float, bool]:
     spread = _bulk(values, weights)
     capped = np.minimum(weights, _HEAVIEST * weights.sum())
     capped /= capped.sum()
-    finest = max((spread or largest) / _FINEST, 4 * least)
+    finest = max(min((spread or largest) / _FINEST, _HUNDREDTH), 4 * least)
     # Most lattices are ruled out by a few of the values: a million take 0.1 s instead of 0.6.
     few = slice(None, None, max(1, len(values) // _FEW))
     few_values, few_share = values[few], capped[few] / capped[few].sum()
