@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 # A leaf by itself costs as much as so many lanes of a stack.
 SPARSE = 6
+# Rows of a stack whose values are written at once: those of a leaf lie side by side, and one row at
+# a time every value would touch a cache line of its own.
+TURN = 8
 
 
 class Junction(InputKind):
@@ -243,23 +246,30 @@ def _stack_values(
 ) -> int:
     """Write the values of stacks, given by their first leaves; return how many are left to do."""
     plan, ws, marks, block = borrowed(plan), borrowed(ws), borrowed(marks), borrowed(block)
-    found = ws.number[FOUND]
+    found, place = np.empty((TURN, ws.number.shape[1])), np.empty(TURN, dtype=np.int64)
     n_hard = 0
     for node in nodes:
         leaves = stack_of(plan, node)
         n = len(leaves)
         low, high = _stacked(plan.node, node)
-        for i in range(list_rows(need[node], marks.which)):
+        n_rows = list_rows(need[node], marks.which)
+        held = 0
+        for i in range(n_rows):
             r = marks.which[i]
-            if not low <= block.unknown[r] <= high:
-                continue
-            if block.unknown[r] == 0:
-                stack_look_up(plan, block.states[r], node, 0, n, found)
-            else:
-                stack_up(plan, ws, block, node, r, 0, n, maximise, marks.weight, found)
-            for lane in range(n):
-                value[start[leaves[lane]] + i] = found[lane]
-                n_hard += np.isnan(found[lane])
+            if low <= block.unknown[r] <= high:
+                if block.unknown[r] == 0:
+                    stack_look_up(plan, block.states[r], node, 0, n, found[held])
+                else:
+                    stack_up(plan, ws, block, node, r, 0, n, maximise, marks.weight, found[held])
+                place[held] = i
+                held += 1
+            if held == TURN or i + 1 == n_rows:
+                for lane in range(n):
+                    own = start[leaves[lane]]
+                    for h in range(held):
+                        value[own + place[h]] = found[h, lane]
+                        n_hard += np.isnan(found[h, lane])
+                held = 0
     return n_hard
 
 
