@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayescut as bc
-from bayescut.exceptions import DataError, ZeroProbabilityError
+from bayescut.exceptions import DataError, IdentifierWarning, ZeroProbabilityError
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +332,9 @@ def test_observed_cells_keep_digits_that_floats_have_not(job):
     if job == "density":
         filled = bc.CNetBD().fit(table).impute(table)
     else:
-        filled = bc.CutsetImputer(n_members=2, n_trees=0, n_jobs=1).fit(table).transform(table)
+        imputer = bc.CutsetImputer(n_members=2, n_trees=0, n_jobs=1)
+        with pytest.warns(IdentifierWarning, match=r"'id' \(60 states\), 'seen' \(40 states\)"):
+            filled = imputer.fit(table).transform(table)
     assert filled.notna().all(axis=None)
     for name in table:
         known = table[name].notna()
