@@ -220,6 +220,16 @@ def add_posterior(
 
 
 @merged
+def knows(family: IntArray, block: Block, r: int) -> bool:
+    """Whether row r leaves no variable of a leaf open; it may leave others."""
+    n_open = 0
+    if block.unknown[r] > 0:
+        for f in range(len(family)):
+            n_open += block.states[r, family[f, VAR]] >= RESTRICTED
+    return n_open == 0
+
+
+@merged
 def look_up(family: IntArray, parent: IntArray, table: FloatArray, a: CodeArray) -> float:
     """Log-probability of one complete row, of a leaf without views."""
     total = 0.0

@@ -55,9 +55,11 @@ from bayescut.circuit.inputs._families import (
 from bayescut.circuit.inputs._scratch import (
     HEAD,
     LINK,
+    LOCAL,
     LOGS,
     PRODUCT_SO_FAR,
     SCALED,
+    SHARE,
     RowLanes,
 )
 
@@ -120,7 +122,7 @@ def weigh(
 @inner
 def weigh_view(
     plan: Leaves,
-    belief: FloatArray,
+    ws: RowLanes,
     block: Block,
     family: IntArray,
     f: int,
@@ -128,11 +130,41 @@ def weigh_view(
     maximise: bool,
     weight: FloatArray,
 ) -> None:
-    """Write how far the evidence leaves each state that f sees through its view."""
-    for r in range(len(which)):
-        weigh_states(plan, block, which[r], family, f, maximise, weight)
-        for s in range(np.int64(family[f, STATES])):
-            belief[s, r] = weight[s]
+    """Write how far the evidence leaves each state that f sees through its view, given the states
+    that were read.
+
+    All lanes at once but those of sets of states: one row after the other, half of the time of
+    tables of numbers with gaps went here.
+    """
+    n = len(which)
+    state, number, belief = ws.state, ws.number, ws.belief
+    view, k = np.int64(family[f, VIEW]), np.int64(family[f, STATES])
+    n_sets, unknown = 0, -1
+    for r in range(n):
+        x = np.int64(state[r])
+        if x < RESTRICTED:
+            number[LOCAL, r] = plan.view_local[view + x]
+            number[SHARE, r] = plan.view_linear[view + x]
+        else:
+            number[LOCAL, r], number[SHARE, r] = OPEN, 0.0
+            n_sets += x == RESTRICTED
+            unknown = r if x == MISSING else unknown
+    for s in range(k):
+        weight[s] = 1.0
+    if maximise and unknown >= 0:
+        weigh_states(plan, block, which[unknown], family, f, maximise, weight)
+    for s in range(k):
+        opened = weight[s]
+        for r in range(n):
+            known = number[SHARE, r] if number[LOCAL, r] == s else 0.0
+            belief[s, r] = opened if number[LOCAL, r] == OPEN else known
+    if n_sets == 0:
+        return
+    for r in range(n):
+        if state[r] == RESTRICTED:
+            weigh_states(plan, block, which[r], family, f, maximise, weight)
+            for s in range(k):
+                belief[s, r] = weight[s]
 
 
 @merged
@@ -452,7 +484,7 @@ def rows_up(
         others = n_small = 0
         if not ((in_pairs or (k == two and n_bases == one)) and untold):
             if family[f, VIEW] != NONE:
-                weigh_view(plan, belief, block, family, f, which, maximise, weight)
+                weigh_view(plan, ws, block, family, f, which, maximise, weight)
             others = believe(
                 links, message, family, sends, up, f, weights, offset, which, state, belief
             )

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayescut._kernels import inner, merged
 from bayescut._typing import FloatArray, IntArray
-from bayescut.circuit._kinds import RESTRICTED
+from bayescut.circuit._kinds import MISSING, RESTRICTED
 from bayescut.circuit._plan import (
     BASES,
     CELLS,
@@ -32,6 +32,7 @@ from bayescut.circuit._plan import (
     UP,
     VAR,
     VAR_OFFSET,
+    VAR_STATES,
     VIEW,
     VIEWED,
     Leaves,
@@ -99,16 +100,42 @@ def _add_view(
     f: int,
     which: IntArray,
     flow: FloatArray,
+    share: FloatArray,
     margin: int,
     weight: FloatArray,
     posterior: FloatArray,
 ) -> None:
-    """The same of a family that sees its variable through a view."""
-    for r in range(len(which)):
-        if ws.state[r] >= RESTRICTED and flow[r] > 0.0:
+    """The same of a family that sees its variable through a view: what is missing takes its part of
+    the state it is seen as, all lanes at once; sets of states row by row."""
+    n = len(which)
+    state, joint = ws.state, ws.joint
+    v, view = np.int64(family[f, VAR]), np.int64(family[f, VIEW])
+    n_open = n_sets = 0
+    for r in range(n):
+        share[r] = flow[r] if state[r] == MISSING else 0.0
+        n_open += share[r] > 0.0
+        n_sets += state[r] == RESTRICTED
+    if n_open > 0:
+        column, first = plan.variable[v, VAR_OFFSET], which[0]
+        together = which[n - 1] - first == n - 1
+        for t in range(plan.variable[v, VAR_STATES]):
+            s = plan.view_local[view + t]
+            if s < 0:
+                continue
+            x = plan.view_linear[view + t]
+            if together:
+                for r in range(n):
+                    posterior[column + t, first + r] += share[r] * joint[margin + s, r] * x
+            else:
+                for r in range(n):
+                    posterior[column + t, which[r]] += share[r] * joint[margin + s, r] * x
+    if n_sets == 0:
+        return
+    for r in range(n):
+        if state[r] == RESTRICTED and flow[r] > 0.0:
             weigh_states(plan, block, which[r], family, f, False, weight)
             for s in range(np.int64(family[f, STATES])):
-                found = flow[r] * ws.joint[margin + s, r]
+                found = flow[r] * joint[margin + s, r]
                 add_posterior(plan, block, which[r], family, f, s, weight[s], found, posterior)
 
 
@@ -191,7 +218,7 @@ def rows_posterior(
         offset = variable[family[f, VAR], VAR_OFFSET]
         read_states(columns, np.uint64(family[f, VAR]), which, state)
         if family[f, VIEW] != NONE:
-            weigh_view(plan, belief, block, family, f, which, False, weight)
+            weigh_view(plan, ws, block, family, f, which, False, weight)
         others = believe(
             links, message, family, sends, up, f, weights, offset, which, state, belief
         )
@@ -247,7 +274,7 @@ def rows_posterior(
             _add_posteriors(k, offset, which, state, flow, share, joint, margin, posterior)
         elif want_posterior:
             to = np.int64(margin)
-            _add_view(plan, ws, block, family, f, which, flow, to, weight, posterior)
+            _add_view(plan, ws, block, family, f, which, flow, share, to, weight, posterior)
 
 
 @inner
@@ -281,7 +308,7 @@ def rows_fill(
         offset = variable[v, VAR_OFFSET]
         read_states(columns, np.uint64(v), which, state)
         if family[f, VIEW] != NONE:
-            weigh_view(plan, belief, block, family, f, which, maximise, weight)
+            weigh_view(plan, ws, block, family, f, which, maximise, weight)
         else:
             weigh(weights, n_states, offset, which, state, belief)
         for i in range(len(which)):

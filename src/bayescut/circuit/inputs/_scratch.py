@@ -38,7 +38,7 @@ class RowLanes(NamedTuple):
     belief: FloatArray  # (states, LANES): how far evidence and messages leave each state
     product: FloatArray  # (states, LANES): the same for the cells of one base
     state: IntArray  # (LANES,) the variable's entry in each row
-    number: FloatArray  # (4, LANES)
+    number: FloatArray  # (6, LANES)
 
 
 class LeafLanes(NamedTuple):
@@ -70,6 +70,10 @@ TERM = 0
 PRODUCT_SO_FAR = 1
 LOGS = 2
 FOUND = 3  # the value of each lane
+# ... of rows side by side: the state that a view shows, and the share of what is seen in it.
+LOCAL = 4
+SHARE = 5
+# ... of leaves side by side.
 TOTAL = 4
 FLOW = 5
 BEST = 6
@@ -110,7 +114,7 @@ def make_scratch(size: Sizes, n_rows: int, with_joint: bool = False) -> Scratch:
             belief=np.empty((size.states, LANES)),
             product=np.empty((size.states, LANES)),
             state=np.empty(LANES, dtype=np.uint16),
-            number=np.empty((4, LANES)),
+            number=np.empty((6, LANES)),
         ),
         LeafLanes(
             links=np.empty((size.families, 2), dtype=np.uint32),

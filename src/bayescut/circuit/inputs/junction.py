@@ -32,6 +32,7 @@ from bayescut.circuit._route import list_rows
 from bayescut.circuit.evidence import Block
 from bayescut.circuit.inputs._families import (
     count_row,
+    knows,
     leaf_arrays,
     look_up,
     look_up_four,
@@ -191,21 +192,22 @@ def _leaf_values(
         if n == 0:
             continue
         low, high = _stacked(plan.node, node)
-        # Complete rows from the front, the others from the end.
+        family, parent, _ = leaf_arrays(plan, node)
+        alone = plan.node[node, N_LANES] == 1  # stacks keep their tables otherwise
+        # Rows that know all of the leaf's variables from the front, the others from the end.
         own = start[node]
         front, back = 0, len(rows)
         for i in range(n):
             r = marks.which[i]
             if low <= block.unknown[r] <= high:
                 continue
-            if block.unknown[r] == 0:
+            if alone and knows(family, block, r):
                 rows[front], places[front] = r, own + i
                 front += 1
             else:
                 back -= 1
                 rows[back], places[back] = r, own + i
-        family, parent, _ = leaf_arrays(plan, node)
-        table = plan.table[plan.node[node, TABLE] :]  # stacks have no complete rows here
+        table = plan.table[plan.node[node, TABLE] :]
         i = 0
         if plan.node[node, VIEWED] == 0:
             while i + 4 <= front:
@@ -322,7 +324,7 @@ def _leaf_posteriors(
             r = marks.which[i]
             if flow[start[node] + i] == 0.0 or low <= block.unknown[r] <= high:
                 continue
-            if block.unknown[r] > 0:
+            if not knows(family, block, r):
                 rows[n_used], places[n_used] = r, start[node] + i
                 n_used += 1
             elif want_flow:
@@ -442,10 +444,12 @@ def _leaf_fill(
     rows, found = marks.slot, ws.number[FOUND]
     n_hard = 0
     for node in nodes:
+        family, _, _ = leaf_arrays(plan, node)
         n_used = 0
         for i in range(list_rows(taken[node], marks.which)):
-            if block.unknown[marks.which[i]] > max(0, plan.node[node, FEW]):
-                rows[n_used] = marks.which[i]
+            r = marks.which[i]
+            if block.unknown[r] > plan.node[node, FEW] and not knows(family, block, r):
+                rows[n_used] = r
                 n_used += 1
         if blank:
             # Nothing is observed: no family has anything to tell its host.
