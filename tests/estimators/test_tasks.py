@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -23,7 +24,7 @@ from bayescut import (
     save,
 )
 from bayescut.data import Domains, encode_table
-from bayescut.estimators._outliers import threshold
+from bayescut.estimators._outliers import standard_scores, threshold, usual_largest
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import dumps, loads
 from bayescut.learn.cells.conditional import TreeMember
@@ -432,6 +433,34 @@ def test_an_odd_row_and_the_cell_to_blame(detector):
     surprise = detector.surprisal(odd, relative=True)
     assert surprise.iloc[0].idxmax() in ("income", "age")
     assert detector.surprisal(usual, relative=True).to_numpy().max() < surprise.to_numpy().max()
+
+
+def test_one_wrong_cell_among_many_makes_a_row_odd():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 1)) + 0.3 * rng.normal(size=(400, 10))
+    model = CutsetOutlierDetector(n_members=4, n_jobs=1).fit(rows[:200])
+    odd = rows[200:].copy()
+    for i, j in enumerate(rng.integers(0, 10, 200)):
+        odd[i, j] = rng.choice(rows[:200, j])
+    both, truth = np.concatenate([rows[200:], odd]), np.repeat([0, 1], 200)
+    codes, values = model._read_table(both)
+    whole = roc_auc_score(truth, -standard_scores(model.circuit_, codes, values, seed=0))
+    assert roc_auc_score(truth, -model.score_samples(both)) > whole + 0.05
+    # As comparable between rows of different gaps as before.
+    part = rows[200:].copy()
+    part[rng.random(part.shape) < 0.5] = np.nan
+    assert abs(model.score_samples(part).mean() - model.score_samples(rows[200:]).mean()) < 0.5
+
+
+def test_the_largest_of_some_cells():
+    cells = np.random.default_rng(0).normal(size=(3, 5))
+    found = usual_largest(cells)
+    for k in range(1, 6):
+        each = [cells[:, list(some)].max(axis=1) for some in combinations(range(5), k)]
+        assert found[k] == pytest.approx(np.mean(each))
+    assert found[0] == 0
+    many = usual_largest(np.sort(np.random.default_rng(1).random((2, 1500))))
+    assert np.isfinite(many).all() and (np.diff(many) >= -1e-9).all()
 
 
 def test_threshold_of_weighted_rows():
