@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -459,6 +460,13 @@ def test_the_largest_of_some_cells():
         each = [cells[:, list(some)].max(axis=1) for some in combinations(range(5), k)]
         assert found[k] == pytest.approx(np.mean(each))
     assert found[0] == 0
+    gaps = np.vstack([cells, [[np.nan, 1.0, np.nan, 3.0, np.nan]], np.full((1, 5), np.nan)])
+    assert usual_largest(gaps)[1] == pytest.approx((found[1] * 3 + 2) / 4)
+    assert usual_largest(gaps)[2] == pytest.approx((found[2] * 3 + 3) / 4)
+    assert_allclose(usual_largest(gaps)[3:], found[3:])
+    assert_allclose(usual_largest(gaps[3:]), [0, 2, 3, 3, 3, 3])
+    assert_allclose(usual_largest(cells, np.array([2.0, 0, 0])), usual_largest(cells[:1]))
+    assert_allclose(usual_largest(gaps[4:]), 0)
     many = usual_largest(np.sort(np.random.default_rng(1).random((2, 1500))))
     assert np.isfinite(many).all() and (np.diff(many) >= -1e-9).all()
 

@@ -44,16 +44,15 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
     The log-likelihood of a row with gaps is that of its observed cells, so the fewer there are the
     larger it is. Here it is compared with rows drawn from the model that have the same gaps:
 
-    .. math:: s(x) = \frac{r(x_o) - \operatorname{E}[r(X_o)]}
-              {\operatorname{sd}[r(X_o)]} - \Big(\max_{j \in o} s_j(x) -
-              \operatorname{E}\big[\max_{j \in o} s_j(X)\big]\Big),
+    .. math:: s(x) = \frac{r(x_o) - \operatorname{E}[r(X_o)]}{\operatorname{sd}[r(X_o)]}
+              - \Big(\max_{j \in o} s_j(x) - m_{|o|}\Big),
               \qquad o = \text{the observed columns of } x.
 
     Here :math:`r` is the log-likelihood with numbers measured against the density of their own
     column, so that neither units nor rounding count, and with the log of how far out a number is if
     it lies in the outer 10 % on either side. The :math:`s_j` are the relative `surprisal` of the
-    cells, which says which cells of a row are to blame: one wrong cell among many hardly moves the
-    likelihood of its row.
+    cells, which says which cells of a row are to blame (one wrong cell among many hardly moves the
+    likelihood of its row), and :math:`m_k` is the mean of the largest of k cells in training.
 
     Parameters
     ----------
@@ -63,8 +62,7 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         Networks of the mixture that is the density, if there is no ``estimator``.
     n_trees : int, default=2
         Trees for each column and each of eight folds of the rows, which say beside the mixture what
-        a cell should be, and with them a Gaussian of normal scores; in `surprisal` alone. 0:
-        neither.
+        a cell should be, and with them a Gaussian of normal scores. 0: neither.
     unseen : {"odd", "error", "missing"}, default="odd"
         What queries do with labels that training did not show. ``odd``: such a cell is as
         surprising as if one more row than there were had shown it, :math:`\ln(n + 1)`, and says
@@ -79,7 +77,7 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
     weight_ : float
         Number of training rows, or their total weight.
     largest_ : float64 array of shape (n_columns + 1,)
-        The largest relative surprisal to expect among so many observed cells of a row.
+        Mean of the largest relative surprisal among so many cells of a training row.
     circuit_, domains_, cell_shares_, n_features_in_, feature_names_in_
         As for `CutsetImputer`.
 
@@ -142,13 +140,13 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         X, weights, _ = without_weightless(X, check_weights(sample_weight, X.shape[0]))
         codes, values = self._read_table(X)
         self.weight_ = float(len(codes) if weights is None else weights.sum())
-        drawn = draw_rows(self.circuit_, _DRAWS, self.seed_, count_jobs(self.n_jobs))
-        self.largest_ = usual_largest(self._surprise_of_cells(*drawn, True))
         if len(codes) > _JUDGED:
             some = np.sort(self._rng().permutation(len(codes))[:_JUDGED])
             codes, values = codes[some], None if values is None else values[some]
             weights = None if weights is None else weights[some]
-        scores = self._scores(codes, values)
+        surprise = self._surprise_of_cells(codes, values, True)
+        self.largest_ = usual_largest(surprise, weights)
+        scores = self._whole(codes, values) - self._above_usual(surprise)
         self.offset_ = threshold(scores, weights, self.contamination)
 
     @interruptible
@@ -163,7 +161,7 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         Returns
         -------
         float64 array of shape (n_rows,)
-            About 0 on average over rows from the model; 0 for rows of which nothing is known.
+            About 0 on average over training; 0 for rows of which nothing is known.
         """
         return self._scores(*self._read_table(X), self._unseen(X))
 
@@ -214,16 +212,23 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         unseen: NDArray[np.bool_] | None = None,
     ) -> FloatArray:
         charge = None if unseen is None else unseen.sum(axis=1) * self._surprise
-        whole = standard_scores(
+        surprise = self._surprise_of_cells(codes, values, True, unseen)
+        return self._whole(codes, values, charge) - self._above_usual(surprise)
+
+    def _whole(
+        self, codes: CodeArray, values: FloatArray | None, charge: FloatArray | None = None
+    ) -> FloatArray:
+        """Log-likelihoods of rows, in deviations of rows with the same gaps."""
+        return standard_scores(
             self.circuit_, codes, values, seed=self.seed_, n_jobs=count_jobs(self.n_jobs),
             charge=charge,
         )  # fmt: skip
-        surprise = self._surprise_of_cells(codes, values, True, unseen)
+
+    def _above_usual(self, surprise: FloatArray) -> FloatArray:
+        """By how much the most surprising cell of each row is above what is usual."""
         known = ~np.isnan(surprise)
         largest = np.where(known, surprise, -np.inf).max(axis=1)
-        counted = known.any(axis=1)
-        whole[counted] -= (largest - self.largest_[known.sum(axis=1)])[counted]
-        return whole
+        return np.where(known.any(axis=1), largest, 0.0) - self.largest_[known.sum(axis=1)]
 
     def _set_state(self, state: dict[str, Any]) -> None:
         weight = state.get("weight_")
@@ -275,27 +280,37 @@ class CutsetOutlierDetector(OutlierMixin, SurprisalMixin, DensityJob):  # type: 
         return found
 
 
-def usual_largest(surprise: FloatArray) -> FloatArray:
-    """Mean over complete rows of the largest of k of their cells, for k = 0, 1, ... of all cells.
+def usual_largest(surprise: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Mean over rows of the largest of k of their cells at random, for k = 0, 1, ... of all cells.
 
-    The largest of k cells at random is the i-th largest of d with probability
-    C(d - i, k - 1) / C(d, k).
+    Of d cells, the i-th largest is the largest of k with probability C(d - i, k - 1) / C(d, k).
+    Cells that a row lacks are NaN; it then says nothing of more cells than it has, nor of k if no
+    row has so many.
 
     Examples
     --------
     >>> usual_largest(np.array([[1.0, 2.0, 6.0]]))
     array([0.        , 3.        , 4.66666667, 6.        ])
     """
-    d = surprise.shape[1]
-    mean = -np.sort(-surprise, axis=1).mean(axis=0)
-    size, rank = np.arange(1, d + 1)[:, None], np.arange(1, d + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_share = (
-            gammaln(d - rank + 1) - gammaln(size) - gammaln(d - rank - size + 2)
-            - gammaln(d + 1) + gammaln(size + 1) + gammaln(d - size + 1)
-        )  # fmt: skip
-    share = np.where(rank <= d - size + 1, np.exp(log_share), 0.0)
-    return np.concatenate([[0.0], share @ mean])
+    descending = -np.sort(-surprise, axis=1)
+    weight = np.ones(len(surprise)) if weights is None else weights
+    counts = np.count_nonzero(~np.isnan(surprise), axis=1)
+    total, mass = np.zeros(surprise.shape[1]), np.zeros(surprise.shape[1])
+    for d in np.unique(counts[counts > 0]).tolist():
+        rows = counts == d
+        size, rank = np.arange(1, d + 1)[:, None], np.arange(1, d + 1)
+        with np.errstate(invalid="ignore"):
+            log_share = (
+                gammaln(d - rank + 1) - gammaln(size) - gammaln(d - rank - size + 2)
+                - gammaln(d + 1) + gammaln(size + 1) + gammaln(d - size + 1)
+            )  # fmt: skip
+        share = np.where(rank <= d - size + 1, np.exp(log_share), 0.0)
+        total[:d] += share @ (weight[rows] @ descending[rows, :d])
+        mass[:d] += weight[rows].sum()
+    # Where no row has so many cells, those with the most have to do.
+    most = int(np.flatnonzero(mass > 0).max(initial=-1))
+    found = np.concatenate([[0.0], total[: most + 1] / mass[: most + 1]])
+    return np.concatenate([found, np.full(surprise.shape[1] - most - 1, found[-1])])
 
 
 def threshold(scores: FloatArray, weights: FloatArray | None, share: float) -> float:
