@@ -16,7 +16,8 @@ from bayescut.learn.cutset.groups import best_sets
 from bayescut.learn.cutset.kept import rank_kept
 from bayescut.learn.cutset.rules import Candidates
 from bayescut.learn.cutset.settled import Settled
-from bayescut.learn.leaves.forests import CellTables, best_forest
+from bayescut.learn.leaves.celltables import CellTables
+from bayescut.learn.leaves.forests import best_forest
 from bayescut.learn.leaves.treeleaves import PairLeaves, Tree
 from bayescut.learn.leaves.trees import TreeRule
 from bayescut.scores.base import Score

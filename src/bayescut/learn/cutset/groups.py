@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
-from bayescut.learn.leaves.forests import cells_table
+from bayescut._kernels import borrowed, inner, kernel
+from bayescut.learn.leaves.celltables import cells_table
 from bayescut.scores.potentials import look_up, potential
 
 # Steps of the power method. It is the order of the coordinates that counts, not their values.
@@ -111,6 +111,9 @@ def sort_states(states, point):
 @inner
 def independent_score(phi, table, n, sizes, active, t, ess, cells):
     """Score of all columns but ``t``, independent, whose states have the counts ``table``."""
+    table, sizes, active, cells = (
+        borrowed(table), borrowed(sizes), borrowed(active), borrowed(cells)
+    )  # fmt: skip
     total = 0.0
     at = 0
     for s in range(active.shape[0]):
@@ -145,6 +148,8 @@ def best_sets(counts, n, sizes, ptr, active, ordered, ess, phi, cells, gain, ins
         the side of more rows.
     first : int64 array of shape (m,)
     """
+    counts, sizes, ptr, active = borrowed(counts), borrowed(sizes), borrowed(ptr), borrowed(active)
+    cells, gain, inside, first = borrowed(cells), borrowed(gain), borrowed(inside), borrowed(first)
     m = active.shape[0]
     width = 0
     for t in range(m):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import CountArray, FloatArray, IntArray
 from bayescut.counts.families import family_cells
 from bayescut.counts.pairs import PairCounts
@@ -77,6 +77,8 @@ def single_potential(phi, counts, n, lo, hi, a):
 @inner
 def pair_potential(phi, counts, n, ptr, u, v, a, lookup, column):
     """Sum of ``φ`` over the joint states of columns ``u`` and ``v``; ``column`` is scratch."""
+    counts, ptr = borrowed(counts), borrowed(ptr)
+    lookup, column = borrowed(lookup), borrowed(column)
     v_lo = ptr[v]
     n_v = ptr[v + 1] - v_lo
     corner = n
