@@ -65,7 +65,8 @@ class CellTables:
 
     def get(self, ess: float, sizes: IntArray) -> Cells:
         """Tables for families of columns of ``sizes``, where ``ess`` is divided by C."""
-        request = (ess, sizes.tobytes())
+        some = np.flatnonzero(np.bincount(sizes))
+        request = (ess, some.tobytes())
         with self._lock:
             cells = self._made.get(ess)
             if cells is None:
@@ -73,7 +74,7 @@ class CellTables:
                 cells = self._made[ess] = Cells(np.empty(0), none, none.copy())
             if self._n == 0 or request in self._known:
                 return cells
-            wanted = self._wanted(np.unique(sizes))
+            wanted = self._wanted(some)
             new = wanted[cells.length[wanted] == 0].tolist()
             if new:
                 cells = self._made[ess] = self._extend(cells, ess, new)

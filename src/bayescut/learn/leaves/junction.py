@@ -76,6 +76,26 @@ class Family(NamedTuple):
     digit: IntArray
 
 
+class Pairs(NamedTuple):
+    """Pairs of members of the family that is offered.
+
+    Attributes
+    ----------
+    members : int64 array
+        Those of the family.
+    masks, n
+        The rows in every joint state of a pair, and their weight.
+    at : int64 array of shape (members, members)
+        Where the joint states of a pair begin; -1: they are not found yet. The last is where the
+        next begin.
+    """
+
+    members: IntArray
+    masks: BitArray
+    n: IntArray
+    at: IntArray
+
+
 class Scratch(NamedTuple):
     """Space for `choose_parents`: of cells, and of members."""
 
@@ -208,21 +228,62 @@ def choose_parents(
 
 
 @inner
-def least_pair(sizes, members, n_members):
-    """Joint states of the two columns of a family that have the fewest, of those with two or more.
+def choose_second(
+    rule, cells, bits, planes, n, ptr, sizes, pairs, n_members, v, ess, unit, table, chosen, score
+):
+    """`choose_parents` where only one more fits: counted with each of the members in turn."""
+    k = sizes[v]
+    n_chosen = 1
+    for d in range(n_members):
+        i, j = min(d, chosen[0]), max(d, chosen[0])
+        size = sizes[pairs.members[i]] * sizes[pairs.members[j]]
+        if i == j or sizes[pairs.members[d]] < 2 or size * k > rule.max_cells:
+            continue
+        if pairs.at[i, j] < 0:
+            find_pair(bits, planes, n, ptr, sizes, pairs, i, j)
+        at = pairs.at[i, j]
+        count_cells(pairs.masks[at:], pairs.n[at:], size, bits, planes, ptr[v], k, table)
+        found = family_score(rule.judge, cells, table, size, k, ess, unit)
+        found -= rule.parameter_cost * (k - 1) * size + rule.parent_cost * 2
+        if found > score + 1e-9:
+            n_chosen = 2
+            chosen[1] = d
+            score = found
+    return n_chosen, score
 
-    Very many if there are no two such columns.
+
+@inner
+def find_pair(bits, planes, n, ptr, sizes, pairs, i, j):
+    """Find the rows in the joint states of two members of a family."""
+    n_words = bits.shape[1]
+    at = pairs.at[-1, -1]
+    both = np.empty(2, dtype=np.int64)
+    both[0], both[1] = pairs.members[i], pairs.members[j]
+    size = cell_masks(bits, n, ptr, sizes, both, 2, pairs.masks[at:])
+    for c in range(at, at + size):
+        pairs.n[c] = count_mask(pairs.masks[c], pairs.masks[c], planes, n_words)
+    pairs.at[i, j] = at
+    pairs.at[-1, -1] = at + size
+
+
+@inner
+def least_joint(sizes, members, n_members):
+    """Joint states of the two columns of a family that have the fewest, and of the three.
+
+    Very many if there are not as many columns of two states or more.
     """
-    least = second = np.int64(1) << np.int64(24)
+    least = second = third = np.int64(1) << np.int64(20)
     for d in range(n_members):
         k = sizes[members[d]]
         if k < 2:
             continue
         if k < least:
-            least, second = k, least
+            least, second, third = k, least, second
         elif k < second:
-            second = k
-    return least * second
+            second, third = k, second
+        elif k < third:
+            third = k
+    return least * second, least * second * third
 
 
 @kernel
@@ -259,6 +320,14 @@ def grow_junction(rule, bits, planes, unit, n, sizes, ptr, ess, cells, xlogx):
         np.empty((most, n_words), dtype=np.uint64),
         np.empty(most, dtype=np.int64),
         np.empty((width + 1, most), dtype=np.int64),
+    )
+    # Families of three columns of a, b and c states have at most abc (1/a + 1/b + 1/c) in pairs,
+    # larger ones less.
+    pairs = Pairs(
+        family.members,
+        np.empty((3 * most // 2 + 1, n_words), dtype=np.uint64),
+        np.empty(3 * most // 2 + 1, dtype=np.int64),
+        np.empty((width + 1, width + 1), dtype=np.int64),
     )
     scratch = Scratch(
         np.empty(most, dtype=np.int64),
@@ -307,7 +376,9 @@ def grow_junction(rule, bits, planes, unit, n, sizes, ptr, ess, cells, xlogx):
 
         family.members[:size] = members[step, :size]
         n_states = n_cells = 0  # until they are asked for
-        together = least_pair(sizes, family.members, size)
+        pairs.at[:, :] = -1
+        pairs.at[-1, -1] = 0
+        two, three = least_joint(sizes, family.members, size)
         for v in range(m):
             k = sizes[v]
             # No score given parents is above 0.
@@ -326,7 +397,7 @@ def grow_junction(rule, bits, planes, unit, n, sizes, ptr, ess, cells, xlogx):
                 paired[u, v] = found
             # Columns that may have two parents in the family are offered all of it, the others only
             # the column that is new in it: they have seen each of its parents.
-            several = width > 1 and together * k <= rule.max_cells
+            several = width > 1 and two * k <= rule.max_cells
             score = alone[v]
             n_chosen = 0
             for d in range(0 if several else size - 1, size):
@@ -336,7 +407,14 @@ def grow_junction(rule, bits, planes, unit, n, sizes, ptr, ess, cells, xlogx):
                     n_chosen = 1
             if n_chosen == 0:
                 continue
-            if several:
+            if several and (width == 2 or three * k > rule.max_cells):
+                # A family of 125 cells has pairs of 25: a leaf of 50 columns of 5 states and
+                # 100,000 rows in 8 ms instead of 23.
+                n_chosen, score = choose_second(
+                    rule, cells, bits, planes, n, ptr, sizes, pairs, size, v, ess, unit, table,
+                    chosen, score,
+                )  # fmt: skip
+            elif several:
                 if n_cells == 0:
                     n_cells = find_cells(bits, planes, n, ptr, sizes, family, size)
                 count_cells(family.masks, family.n, n_cells, bits, planes, ptr[v], k, table)
