@@ -16,7 +16,7 @@ import numpy as np
 
 from bayescut._kernels import borrowed, inner, kernel
 from bayescut.learn.leaves.celltables import cells_table
-from bayescut.scores.potentials import look_up, potential
+from bayescut.scores.potentials import look_up, potential, shift_of
 
 # Steps of the power method. It is the order of the coordinates that counts, not their values.
 _STEPS = 8
@@ -151,9 +151,10 @@ def divided_score(phi, part, total, n_part, n, sizes, active, t, ess, cells):
             continue
         k = sizes[active[s]]
         known = cells_table(cells, k)
+        shift = shift_of(phi, ess / k, known.size)
         for y in range(at, at + k):
-            one += look_up(phi, part[y], ess / k, known)
-            other += look_up(phi, max(total[y] - part[y], 0.0), ess / k, known)
+            one += look_up(phi, part[y], ess / k, known, shift)
+            other += look_up(phi, max(total[y] - part[y], 0.0), ess / k, known, shift)
         at += k
     one -= (active.shape[0] - 1) * potential(phi, n_part, ess)
     other -= (active.shape[0] - 1) * potential(phi, n - n_part, ess)

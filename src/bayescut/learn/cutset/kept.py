@@ -22,7 +22,7 @@ from bayescut.data.table import Table
 from bayescut.learn.leaves.celltables import Cells, cells_table
 from bayescut.learn.leaves.treeleaves import Tree
 from bayescut.learn.leaves.trees import TreeRule
-from bayescut.scores.potentials import look_up, potential
+from bayescut.scores.potentials import look_up, potential, shift_of
 
 # Nodes of more rows are judged by as many, evenly spread: which cuts are tried is a guess anyway.
 _MOST_ROWS = 2**14
@@ -100,6 +100,8 @@ def family_worth(rule, table, n_rows, k, ess, cells):
     table, cells = borrowed(table), borrowed(cells)
     own = cells_table(cells, n_rows * k)
     above = cells_table(cells, n_rows)
+    own_shift = shift_of(rule.judge, ess / (n_rows * k), own.size)
+    above_shift = shift_of(rule.judge, ess / n_rows, above.size)
     total = -rule.parameter_cost * n_rows * (k - 1)
     if n_rows > 1:
         total -= rule.edge_cost
@@ -108,8 +110,8 @@ def family_worth(rule, table, n_rows, k, ess, cells):
         for y in range(k):
             count = max(table[x, y], 0.0)
             whole += count
-            total += look_up(rule.judge, count, ess / (n_rows * k), own)
-        total -= look_up(rule.judge, whole, ess / n_rows, above)
+            total += look_up(rule.judge, count, ess / (n_rows * k), own, own_shift)
+        total -= look_up(rule.judge, whole, ess / n_rows, above, above_shift)
     return total
 
 

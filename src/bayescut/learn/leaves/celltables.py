@@ -9,7 +9,7 @@ import numpy as np
 
 from bayescut._kernels import inner
 from bayescut._typing import FloatArray, IntArray
-from bayescut.scores.potentials import fill_table, potential
+from bayescut.scores.potentials import fill_table, shifted
 
 # Two columns whose joint states are more than this are not linked: their table would be all zeros.
 MAX_PAIR_CELLS = 4096
@@ -114,8 +114,8 @@ def cells_table(cells, c):
 
 
 @inner
-def of_count(phi, cells, c, count, ess, unit):
+def of_count(phi, cells, c, count, ess, unit, shift):
     """Potential of one of ``c`` cells with ``count`` units."""
     if count < cells.length[c]:
         return cells.flat[cells.start[c] + count]
-    return potential(phi, count * unit, ess / c)
+    return shifted(phi, count * unit, ess / c, cells.length[c], shift)

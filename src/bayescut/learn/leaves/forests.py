@@ -68,6 +68,10 @@ def grow_forest(rule, counts, n, sizes, ptr, active, ess, cells, parent, order):
             size = sizes[u] * sizes[v]
             if not waiting[t] or size > MAX_PAIR_CELLS:
                 continue
+            # Neither column can be known better than by probabilities of 1.
+            most = one_cell - max(own[best], own[t]) - rule.edge_cost
+            if most * unit < offers.key[t] - 1.0:
+                continue
             table = cells_table(cells, size)
             gain = pair_potential(phi, counts, n, ptr, u, v, ess / size, table, column)
             gain += one_cell - own[best] - own[t] - rule.edge_cost

@@ -24,7 +24,7 @@ from bayescut.learn.leaves.leaf import Leaf, LeafFit, left_of
 from bayescut.learn.leaves.merging import merge_parents
 from bayescut.learn.leaves.shrinkage import Outside, shrunken_leaf
 from bayescut.scores.base import Score
-from bayescut.scores.potentials import XLOGX, fill_table, potential
+from bayescut.scores.potentials import XLOGX, fill_table, potential, shift_of
 from bayescut.scores.prior import StructureCosts
 
 # Counts of leaves of more rows are not looked up: there are few such leaves, their rows take far
@@ -108,13 +108,16 @@ class Scratch(NamedTuple):
 def family_score(judge, cells, table, size, k, ess, unit):
     """``Φ(family) - Φ(parents)`` of a (size, k) table of counts in units of ``unit``."""
     cells, table = borrowed(cells), borrowed(table)
+    full = size * k
+    own = shift_of(judge, ess / full, cells.length[full])
+    above = shift_of(judge, ess / size, cells.length[size])
     total = 0.0
     for c in range(size):
         whole = 0
         for s in range(k):
             whole += table[c * k + s]
-            total += of_count(judge, cells, size * k, table[c * k + s], ess, unit)
-        total -= of_count(judge, cells, size, whole, ess, unit)
+            total += of_count(judge, cells, full, table[c * k + s], ess, unit, own)
+        total -= of_count(judge, cells, size, whole, ess, unit, above)
     return total
 
 

@@ -11,7 +11,7 @@ from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import CountArray, FloatArray, IntArray
 from bayescut.counts.families import family_cells
 from bayescut.counts.pairs import PairCounts
-from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
+from bayescut.scores.potentials import XLOGX, look_up, potential, shift_of, smooth_xlogx
 
 
 class TreeRule(NamedTuple):
@@ -81,6 +81,7 @@ def pair_potential(phi, counts, n, ptr, u, v, a, lookup, column):
     lookup, column = borrowed(lookup), borrowed(column)
     v_lo = ptr[v]
     n_v = ptr[v + 1] - v_lo
+    shift = shift_of(phi, a, lookup.size)
     corner = n
     for b in range(n_v):
         column[b] = counts[v_lo + b, v_lo + b]
@@ -92,13 +93,13 @@ def pair_potential(phi, counts, n, ptr, u, v, a, lookup, column):
             c = counts[i, v_lo + b]
             rest -= c
             column[b] -= c
-            total += look_up(phi, c, a, lookup)
-        total += look_up(phi, rest, a, lookup)
+            total += look_up(phi, c, a, lookup, shift)
+        total += look_up(phi, rest, a, lookup, shift)
     for b in range(n_v):
         c = column[b]
         corner -= c
-        total += look_up(phi, c, a, lookup)
-    return total + look_up(phi, corner, a, lookup)
+        total += look_up(phi, c, a, lookup, shift)
+    return total + look_up(phi, corner, a, lookup, shift)
 
 
 @inner
