@@ -188,7 +188,7 @@ def mirror(counts):
 
 @kernel
 def take_bits(counts, bits):
-    """Counts of some bits: ``counts[np.ix_(bits, bits)]`` in a fifth of the time."""
+    """Counts of some bits: ``counts[np.ix_(bits, bits)]`` in a quarter of the time."""
     out = np.empty((bits.shape[0], bits.shape[0]), dtype=counts.dtype)
     for i in range(bits.shape[0]):
         for j in range(bits.shape[0]):

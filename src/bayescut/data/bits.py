@@ -214,8 +214,8 @@ def pack_rows(codes, rows, bit_column, bit_state, adjacent, bits):
 def pack_states(codes, rows, columns, start, bit, bits):
     """`pack_rows` by one look at every cell: columns of many states have few bits set.
 
-    A word for every code of every column, the one without a bit too: to skip that one is a branch
-    that is mispredicted for one cell in four, 1.0 instead of 0.6 ns a cell.
+    There is a word for every code of every column, the one without a bit too: to skip that one is
+    a branch that is often mispredicted. All nodes of 200,000 rows: 0.13 s instead of 0.36.
     """
     codes, rows, columns = borrowed(codes), borrowed(rows), borrowed(columns)
     start, bit, bits = borrowed(start), borrowed(bit), borrowed(bits)
