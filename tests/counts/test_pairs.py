@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from tests.oracle.naive_learner import joint
 
 from bayescut.counts import count_pairs
-from bayescut.counts.pairs import count_bits, count_codes, count_masked_bits, count_packed
+from bayescut.counts.pairs import (
+    count_bits,
+    count_codes,
+    count_masked_bits,
+    count_packed,
+    take_bits,
+)
 from bayescut.data.bits import bit_layout, pack
 
 
@@ -131,3 +137,11 @@ def test_rows_packed_some_at_a_time_are_counted_alike(n_rows, monkeypatch):
     some = count_pairs(codes, layout, rows)
     assert some.n == whole.n == n_rows
     np.testing.assert_array_equal(some.counts, whole.counts)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+def test_counts_of_some_bits_are_taken_as_numpy_takes_them(dtype):
+    counts = np.arange(49).reshape(7, 7).astype(dtype)
+    for bits in ([], [3], [0, 2, 3, 6]):
+        bits = np.array(bits, dtype=np.int64)
+        np.testing.assert_array_equal(take_bits(counts, bits), counts[np.ix_(bits, bits)])

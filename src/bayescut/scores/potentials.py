@@ -130,12 +130,29 @@ def potential(phi, k, a):
 
 
 @inner
-def look_up(phi, k, a, lookup):
+def shift_of(phi, a, size):
+    """What ``φ(k, a)`` subtracts whatever k is, if counts are not looked up: a table of size 0.
+
+    Tables of weights then take one ``lnΓ`` for every cell in the place of two.
+    """
+    return log_gamma(a) if phi == LGAMMA and size == 0 else 0.0
+
+
+@inner
+def shifted(phi, k, a, size, shift):
+    """``φ(k, a)``, with its `shift_of`."""
+    if phi == LGAMMA and size == 0:
+        return log_gamma(k + a) - shift if k > 0 else 0.0
+    return potential(phi, k, a)
+
+
+@inner
+def look_up(phi, k, a, lookup, shift):
     """``φ(k, a)``, from the table if the count is a tabulated integer; weights have no table."""
     if 0 <= k < lookup.size:
         return lookup[np.uint64(k)]
     # A weighted count found by subtraction may round to just below zero.
-    return potential(phi, max(float(k), 0.0), a)
+    return shifted(phi, max(float(k), 0.0), a, lookup.size, shift)
 
 
 @kernel

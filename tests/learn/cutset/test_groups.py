@@ -17,7 +17,8 @@ from bayescut.learn.cutset.groups import best_sets
 from bayescut.learn.cutset.learner import CutsetLearner
 from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.cutset.rules import TopGain
-from bayescut.learn.leaves.forests import CellTables, best_forest
+from bayescut.learn.leaves.celltables import CellTables
+from bayescut.learn.leaves.forests import best_forest
 from bayescut.learn.leaves.junction import JunctionLeaves
 from bayescut.learn.leaves.merging import divisions, merge_states
 from bayescut.learn.leaves.shrinkage import Outside

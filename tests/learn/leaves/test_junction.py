@@ -67,7 +67,14 @@ def table(seed, n, sizes):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("width", [0, 1, 2, 4])
 @pytest.mark.parametrize(
-    ("n", "sizes"), [(200, [2] * 7), (150, [3, 2, 3, 2, 4]), (1, [2, 2, 2]), (60, [2, 1, 3, 2])]
+    ("n", "sizes"),
+    [
+        (200, [2] * 7),
+        (150, [3, 2, 3, 2, 4]),
+        (1, [2, 2, 2]),
+        (60, [2, 1, 3, 2]),
+        (900, [3, 4, 3, 1, 3, 3]),  # of three parents there is no room for the third
+    ],
 )
 def test_junction_trees_agree_with_the_naive_twin(n, sizes, width, weighted):
     codes = table(n + width, n, sizes)

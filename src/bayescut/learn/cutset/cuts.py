@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bayescut._kernels import inlined, inner, kernel
+from bayescut._kernels import borrowed, inlined, inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.counts.pairs import PairCounts, count_bits, count_masked_bits, count_weighted
 from bayescut.data.bits import pack_rows, popcount, trailing_zeros
@@ -79,6 +79,8 @@ def binary_gain(counts, n, sizes, ptr, active, ess, lookup, gain):
 @kernel
 def states_gain(counts, n, sizes, ptr, active, ess, lookup, gain):
     """`information_gain` of columns of any number of states."""
+    counts, sizes, ptr, active = borrowed(counts), borrowed(sizes), borrowed(ptr), borrowed(active)
+    lookup, gain = borrowed(lookup), borrowed(gain)
     m = active.shape[0]
     mean = mean_entropy(counts, n, sizes, ptr, active, ess)
     none = lookup[:0]
@@ -107,11 +109,11 @@ def states_gain(counts, n, sizes, ptr, active, ess, lookup, gain):
                     c = counts[lo + x - 1, b]
                     rest -= c
                     free[x] -= c
-                    acc[x] += look_up(XLOGX, c, a, tab)
+                    acc[x] += look_up(XLOGX, c, a, tab, 0.0)
                 free[0] -= rest
-                acc[0] += look_up(XLOGX, rest, a, tab)
+                acc[0] += look_up(XLOGX, rest, a, tab, 0.0)
             for x in range(k_i):
-                acc[x] += look_up(XLOGX, free[x], a, tab)
+                acc[x] += look_up(XLOGX, free[x], a, tab, 0.0)
         gain[t] = mean
         for x in range(k_i):
             gain[t] -= expected_entropy(whole[x], acc[x], n, m, ess)

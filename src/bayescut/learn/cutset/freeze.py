@@ -165,6 +165,7 @@ class _Views:
         self._sizes = sizes
         self._shown: list[int] = []
         self._number: dict[tuple[int, bytes], int] = {}
+        self._known: dict[tuple[int, bytes, bytes | None], int] = {}
 
     def of(self, leaf: Leaf | NormalLeaf, column: int, group: IntArray | None = None) -> int:
         """Number of the view through which a leaf sees a column; -1 if it sees it as it is."""
@@ -173,7 +174,14 @@ class _Views:
             return -1
         if few is None:
             few = np.arange(self._sizes[column])
-        view = np.full(self._sizes[column], -1, dtype=np.int32)
+        size = int(self._sizes[column])
+        asked = size, few.tobytes(), None if group is None else group.tobytes()
+        if asked not in self._known:
+            self._known[asked] = self._lay_out(size, few, group)
+        return self._known[asked]
+
+    def _lay_out(self, size: int, few: IntArray, group: IntArray | None) -> int:
+        view = np.full(size, -1, dtype=np.int32)
         view[few] = np.arange(len(few)) if group is None else group
         local, share = View(view.tolist()).arrays()
         key = (len(local), local.tobytes())

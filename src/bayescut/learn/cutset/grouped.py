@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayescut._typing import CountArray, IntArray
-from bayescut.counts.pairs import PairCounts, count_pairs
+from bayescut.counts.pairs import PairCounts, count_pairs, take_bits
 from bayescut.data.bits import BitLayout
 from bayescut.data.table import Table
 from bayescut.learn.cutset.cuts import information_gain
@@ -16,7 +16,8 @@ from bayescut.learn.cutset.groups import best_sets
 from bayescut.learn.cutset.kept import rank_kept
 from bayescut.learn.cutset.rules import Candidates
 from bayescut.learn.cutset.settled import Settled
-from bayescut.learn.leaves.forests import CellTables, best_forest
+from bayescut.learn.leaves.celltables import CellTables
+from bayescut.learn.leaves.forests import best_forest
 from bayescut.learn.leaves.treeleaves import PairLeaves, Tree
 from bayescut.learn.leaves.trees import TreeRule
 from bayescut.scores.base import Score
@@ -225,7 +226,7 @@ def split_pairs(
     lo = int(layout.ptr[j])
     layouts = [layout.take_states(j, group) for group in groups]
     small, bits = layouts[largest]
-    rest = pairs.counts[np.ix_(bits, bits)]
+    rest = take_bits(pairs.counts, bits)
     n_rest = pairs.n
     out: list[PairCounts] = []
     for branch, (here, _) in enumerate(layouts):

@@ -14,9 +14,9 @@ import math
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
-from bayescut.learn.leaves.forests import cells_table
-from bayescut.scores.potentials import look_up, potential
+from bayescut._kernels import borrowed, inner, kernel
+from bayescut.learn.leaves.celltables import cells_table
+from bayescut.scores.potentials import look_up, potential, shift_of
 
 # Steps of the power method. It is the order of the coordinates that counts, not their values.
 _STEPS = 8
@@ -52,23 +52,52 @@ def states_table(counts, n, sizes, ptr, active, t, table):
 
 
 @inner
-def first_axis(table, whole, n, filled):
-    """Coordinates of the states on the first axis of a correspondence analysis."""
+def dot(a, b):
+    """Inner product in eight sums side by side: one sum would wait for itself at every step."""
+    a, b = borrowed(a), borrowed(b)
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    i = 0
+    while i + 8 <= a.shape[0]:
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+        s2 += a[i + 2] * b[i + 2]
+        s3 += a[i + 3] * b[i + 3]
+        s4 += a[i + 4] * b[i + 4]
+        s5 += a[i + 5] * b[i + 5]
+        s6 += a[i + 6] * b[i + 6]
+        s7 += a[i + 7] * b[i + 7]
+        i += 8
+    total = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    while i < a.shape[0]:
+        total += a[i] * b[i]
+        i += 1
+    return total
+
+
+@inner
+def first_axis(table, whole, total, n, filled):
+    """Coordinates of the states on the first axis of a correspondence analysis.
+
+    ``total`` are the sums of the columns of ``table``.
+    """
+    table, whole, total, filled = (
+        borrowed(table), borrowed(whole), borrowed(total), borrowed(filled),
+    )  # fmt: skip
     k, width = filled.shape[0], table.shape[1]
-    total = np.zeros(width)
-    for i in range(k):
-        for y in range(width):
-            total[y] += table[filled[i], y]
-    z = np.zeros((k, width))
+    root = np.sqrt(total)
+    inverse = np.empty(width)
+    for y in range(width):
+        inverse[y] = 1.0 / root[y] if total[y] > 0.0 else 0.0
+    z = np.empty((k, width))
     start = 0
     largest = -1.0
     for i in range(k):
         x = filled[i]
-        norm = 0.0
+        scale = 1.0 / math.sqrt(whole[x])
+        share = math.sqrt(whole[x]) / n
         for y in range(width):
-            if total[y] > 0.0:
-                z[i, y] = (table[x, y] - whole[x] * total[y] / n) / math.sqrt(whole[x] * total[y])
-                norm += z[i, y] * z[i, y]
+            z[i, y] = table[x, y] * inverse[y] * scale - share * root[y]
+        norm = dot(z[i], z[i])
         if norm > largest:
             largest = norm
             start = i
@@ -77,9 +106,7 @@ def first_axis(table, whole, n, filled):
     for _ in range(_STEPS):
         norm = 0.0
         for i in range(k):
-            point[i] = 0.0
-            for y in range(width):
-                point[i] += z[i, y] * axis[y]
+            point[i] = dot(z[i], axis)
             norm += point[i] * point[i]
         if norm <= 0.0:
             break
@@ -109,19 +136,29 @@ def sort_states(states, point):
 
 
 @inner
-def independent_score(phi, table, n, sizes, active, t, ess, cells):
-    """Score of all columns but ``t``, independent, whose states have the counts ``table``."""
-    total = 0.0
+def divided_score(phi, part, total, n_part, n, sizes, active, t, ess, cells):
+    """Score of all columns but ``t``, independent among some rows and among the others.
+
+    ``part`` are the counts of their states among ``n_part`` of ``n`` rows, ``total`` those of all.
+    """
+    part, total, sizes, active, cells = (
+        borrowed(part), borrowed(total), borrowed(sizes), borrowed(active), borrowed(cells),
+    )  # fmt: skip
+    one = other = 0.0
     at = 0
     for s in range(active.shape[0]):
         if s == t:
             continue
         k = sizes[active[s]]
         known = cells_table(cells, k)
+        shift = shift_of(phi, ess / k, known.size)
         for y in range(at, at + k):
-            total += look_up(phi, table[y], ess / k, known)
+            one += look_up(phi, part[y], ess / k, known, shift)
+            other += look_up(phi, max(total[y] - part[y], 0.0), ess / k, known, shift)
         at += k
-    return total - (active.shape[0] - 1) * potential(phi, n, ess)
+    one -= (active.shape[0] - 1) * potential(phi, n_part, ess)
+    other -= (active.shape[0] - 1) * potential(phi, n - n_part, ess)
+    return one + other
 
 
 @kernel
@@ -145,6 +182,8 @@ def best_sets(counts, n, sizes, ptr, active, ordered, ess, phi, cells, gain, ins
         the side of more rows.
     first : int64 array of shape (m,)
     """
+    counts, sizes, ptr, active = borrowed(counts), borrowed(sizes), borrowed(ptr), borrowed(active)
+    cells, gain, inside, first = borrowed(cells), borrowed(gain), borrowed(inside), borrowed(first)
     m = active.shape[0]
     width = 0
     for t in range(m):
@@ -170,30 +209,31 @@ def best_sets(counts, n, sizes, ptr, active, ordered, ess, phi, cells, gain, ins
         for x in range(k):
             for y in range(width - k):
                 total[y] += table[x, y]
-        before = independent_score(phi, total, float(n), sizes, active, t, ess, cells)
-        part = np.empty(width - k)
+        part = np.zeros(width - k)
+        before = divided_score(phi, part, total, 0.0, float(n), sizes, active, t, ess, cells)
         for way in range(2):
             order = filled
             if way == 1:
                 if ordered[t] or filled.shape[0] < 3:
                     break
-                point = first_axis(table, whole, float(n), filled)
+                point = first_axis(table, whole, total, float(n), filled)
                 order = filled.copy()
                 sort_states(order, point)
             part[:] = 0.0
             rows = 0.0
             best = 0
+            low, high = k, -1
             for i in range(order.shape[0] - 1):
                 x = order[i]
                 rows += whole[x]
                 for y in range(width - k):
                     part[y] += table[x, y]
-                score = independent_score(phi, part, rows, sizes, active, t, ess, cells)
-                for y in range(width - k):  # the other side, in place and back again
-                    part[y] = max(total[y] - part[y], 0.0)
-                score += independent_score(phi, part, n - rows, sizes, active, t, ess, cells)
-                for y in range(width - k):
-                    part[y] = total[y] - part[y]
+                low, high = min(low, x), max(high, x)
+                if way == 1 and (high == filled[i] or low == filled[order.shape[0] - 1 - i]):
+                    continue  # the first or the last states of the domain: seen already
+                score = divided_score(
+                    phi, part, total, rows, float(n), sizes, active, t, ess, cells
+                )
                 if score - before > gain[t] + 1e-9:
                     gain[t] = score - before
                     best = i + 1

@@ -15,14 +15,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.counts.pairs import PairCounts
 from bayescut.data.table import Table
-from bayescut.learn.leaves.forests import Cells, cells_table
+from bayescut.learn.leaves.celltables import Cells, cells_table
 from bayescut.learn.leaves.treeleaves import Tree
 from bayescut.learn.leaves.trees import TreeRule
-from bayescut.scores.potentials import look_up, potential
+from bayescut.scores.potentials import look_up, potential, shift_of
 
 # Nodes of more rows are judged by as many, evenly spread: which cuts are tried is a guess anyway.
 _MOST_ROWS = 2**14
@@ -75,6 +75,8 @@ def count_sides(
 @inner
 def joint_table(counts, n, sizes, ptr, u, v, table):
     """Counts of the states of ``u`` (rows) and ``v`` (columns) from pair counts."""
+    counts, sizes, ptr = borrowed(counts), borrowed(sizes), borrowed(ptr)
+    table = borrowed(table)
     corner = float(n)
     for y in range(1, sizes[v]):
         table[0, y] = counts[ptr[v] + y - 1, ptr[v] + y - 1]
@@ -95,8 +97,11 @@ def joint_table(counts, n, sizes, ptr, u, v, table):
 @inner
 def family_worth(rule, table, n_rows, k, ess, cells):
     """Score of a column of ``k`` states whose parent has ``n_rows``, from their joint counts."""
+    table, cells = borrowed(table), borrowed(cells)
     own = cells_table(cells, n_rows * k)
     above = cells_table(cells, n_rows)
+    own_shift = shift_of(rule.judge, ess / (n_rows * k), own.size)
+    above_shift = shift_of(rule.judge, ess / n_rows, above.size)
     total = -rule.parameter_cost * n_rows * (k - 1)
     if n_rows > 1:
         total -= rule.edge_cost
@@ -105,8 +110,8 @@ def family_worth(rule, table, n_rows, k, ess, cells):
         for y in range(k):
             count = max(table[x, y], 0.0)
             whole += count
-            total += look_up(rule.judge, count, ess / (n_rows * k), own)
-        total -= look_up(rule.judge, whole, ess / n_rows, above)
+            total += look_up(rule.judge, count, ess / (n_rows * k), own, own_shift)
+        total -= look_up(rule.judge, whole, ess / n_rows, above, above_shift)
     return total
 
 
@@ -140,6 +145,10 @@ def kept_worth(
     worth : float64 array of shape (C,)
         Written.
     """
+    counts, sizes, ptr, above = borrowed(counts), borrowed(sizes), borrowed(ptr), borrowed(above)
+    order, edge, at, sides = borrowed(order), borrowed(edge), borrowed(at), borrowed(sides)
+    tried, inside, first = borrowed(tried), borrowed(inside), borrowed(first)
+    cells, worth = borrowed(cells), borrowed(worth)
     largest = 1
     for v in range(sizes.shape[0]):
         largest = max(largest, sizes[v])

@@ -77,7 +77,10 @@ class Settled:
         here = codes[rows, self.cut]
         if self.branches is None:
             return rows[here == branch]
-        return rows[np.isin(here, self.branches[branch])]
+        # Numpy's ``isin`` takes 0.1 ms however few the rows are.
+        inside = np.zeros(np.iinfo(codes.dtype).max + 1, dtype=np.bool_)
+        inside[list(self.branches[branch])] = True
+        return rows[inside[here]]
 
     def total_score(self) -> float:
         """Score of the whole network: its cuts and its leaves."""

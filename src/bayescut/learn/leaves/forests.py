@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, kernel
 from bayescut._typing import FloatArray, IntArray
 from bayescut.counts.pairs import PairCounts
-from bayescut.learn.leaves.junction import MAX_PAIR_CELLS
+from bayescut.learn.leaves.celltables import MAX_PAIR_CELLS, CellTables, cells_table
 from bayescut.learn.leaves.treeleaves import Tree
 from bayescut.learn.leaves.trees import (
     TreeRule,
@@ -20,83 +19,7 @@ from bayescut.learn.leaves.trees import (
     single_potential,
     take_better,
 )
-from bayescut.scores.potentials import fill_table, potential
-
-# A table of C cells has small counts if C is large: its potentials are tabulated for counts below
-# 2^20 / C and 2^14. 50 columns of 5 states: 31,000 cells of a forest in 0.05 ms instead of 1 ms.
-_MOST_ENTRIES = 2**20
-_LONGEST = 2**14
-
-
-class Cells(NamedTuple):
-    """Potentials of tables, by their numbers of cells.
-
-    Attributes
-    ----------
-    flat : float64 array
-        The tables of potentials, end to end.
-    start, length : int64 arrays of shape (MAX_PAIR_CELLS + 1,)
-        Where that of a table of C cells begins, and how many counts it has; none: 0.
-    """
-
-    flat: FloatArray
-    start: IntArray
-    length: IntArray
-
-
-class CellTables:
-    """Makes `Cells` for the numbers of states that occur; safe to share among threads.
-
-    Parameters
-    ----------
-    phi : int
-        The potential.
-    n : int
-        The largest count there can be; 0 if counts are sums of weights.
-    """
-
-    def __init__(self, phi: int, n: int) -> None:
-        self._phi, self._n = phi, n
-        self._made: dict[float, Cells] = {}
-        self._known: set[tuple[float, bytes]] = set()
-        self._lock = Lock()
-
-    def get(self, ess: float, sizes: IntArray) -> Cells:
-        """Tables for columns of ``sizes`` and pairs of them, where ``ess`` is divided by C."""
-        with self._lock:
-            none = np.zeros(MAX_PAIR_CELLS + 1, dtype=np.int64)
-            cells = self._made.get(ess, Cells(np.empty(0), none, none.copy()))
-            request = (ess, sizes.tobytes())
-            if self._n == 0 or request in self._known:
-                return cells
-            some = np.unique(sizes)
-            wanted = np.unique(np.concatenate([[1], some, np.outer(some, some).ravel()]))
-            wanted = wanted[wanted <= MAX_PAIR_CELLS]
-            new = wanted[cells.length[wanted] == 0].tolist()
-            if new:
-                cells = self._made[ess] = self._extend(cells, ess, new)
-            self._known.add(request)
-            return cells
-
-    def _extend(self, cells: Cells, ess: float, new: list[int]) -> Cells:
-        start, length = cells.start.copy(), cells.length.copy()
-        end = len(cells.flat)
-        for c in new:
-            start[c], length[c] = end, min(self._n + 1, _LONGEST, _MOST_ENTRIES // c)
-            end += length[c]
-        flat = np.empty(end)
-        flat[: len(cells.flat)] = cells.flat
-        for c in new:
-            fill_table(self._phi, ess / c, flat[start[c] : start[c] + length[c]])
-        return Cells(flat, start, length)
-
-
-@inner
-def cells_table(cells, c):
-    """The potentials of a table of ``c`` cells; nothing if there are none."""
-    if c > MAX_PAIR_CELLS:
-        return cells.flat[:0]
-    return cells.flat[cells.start[c] : cells.start[c] + cells.length[c]]
+from bayescut.scores.potentials import potential
 
 
 class Offers(NamedTuple):
@@ -114,6 +37,8 @@ def grow_forest(rule, counts, n, sizes, ptr, active, ess, cells, parent, order):
     by what they are judged by and need not span. Columns of more than `MAX_PAIR_CELLS` joint states
     are not linked.
     """
+    counts, sizes, ptr, active = borrowed(counts), borrowed(sizes), borrowed(ptr), borrowed(active)
+    cells, parent, order = borrowed(cells), borrowed(parent), borrowed(order)
     m = active.shape[0]
     phi = rule.judge
     unit = 1e12 / (n + ess)
@@ -142,6 +67,10 @@ def grow_forest(rule, counts, n, sizes, ptr, active, ess, cells, parent, order):
             v = active[t]
             size = sizes[u] * sizes[v]
             if not waiting[t] or size > MAX_PAIR_CELLS:
+                continue
+            # Neither column can be known better than by probabilities of 1.
+            most = one_cell - max(own[best], own[t]) - rule.edge_cost
+            if most * unit < offers.key[t] - 1.0:
                 continue
             table = cells_table(cells, size)
             gain = pair_potential(phi, counts, n, ptr, u, v, ess / size, table, column)

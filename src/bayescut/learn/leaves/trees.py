@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from bayescut._kernels import inner, kernel
+from bayescut._kernels import borrowed, inner, kernel
 from bayescut._typing import CountArray, FloatArray, IntArray
 from bayescut.counts.families import family_cells
 from bayescut.counts.pairs import PairCounts
-from bayescut.scores.potentials import XLOGX, look_up, potential, smooth_xlogx
+from bayescut.scores.potentials import XLOGX, look_up, potential, shift_of, smooth_xlogx
 
 
 class TreeRule(NamedTuple):
@@ -77,8 +77,11 @@ def single_potential(phi, counts, n, lo, hi, a):
 @inner
 def pair_potential(phi, counts, n, ptr, u, v, a, lookup, column):
     """Sum of ``φ`` over the joint states of columns ``u`` and ``v``; ``column`` is scratch."""
+    counts, ptr = borrowed(counts), borrowed(ptr)
+    lookup, column = borrowed(lookup), borrowed(column)
     v_lo = ptr[v]
     n_v = ptr[v + 1] - v_lo
+    shift = shift_of(phi, a, lookup.size)
     corner = n
     for b in range(n_v):
         column[b] = counts[v_lo + b, v_lo + b]
@@ -90,13 +93,13 @@ def pair_potential(phi, counts, n, ptr, u, v, a, lookup, column):
             c = counts[i, v_lo + b]
             rest -= c
             column[b] -= c
-            total += look_up(phi, c, a, lookup)
-        total += look_up(phi, rest, a, lookup)
+            total += look_up(phi, c, a, lookup, shift)
+        total += look_up(phi, rest, a, lookup, shift)
     for b in range(n_v):
         c = column[b]
         corner -= c
-        total += look_up(phi, c, a, lookup)
-    return total + look_up(phi, corner, a, lookup)
+        total += look_up(phi, c, a, lookup, shift)
+    return total + look_up(phi, corner, a, lookup, shift)
 
 
 @inner
