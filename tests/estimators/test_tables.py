@@ -315,6 +315,7 @@ def test_dates_in_arrays_are_read_as_they_are_given_back() -> None:
             model.score_samples(array)
 
 
+@pytest.mark.filterwarnings("ignore::bayescut.exceptions.IdentifierWarning")
 @pytest.mark.parametrize("job", ["density", "imputer"])
 def test_observed_cells_keep_digits_that_floats_have_not(job):
     rng = np.random.default_rng(0)
