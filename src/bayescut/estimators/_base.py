@@ -407,7 +407,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             What is known, as for `marginals`.
         functions : mapping from column to function, or sequence of columns
             Of a column of labels: a mapping from labels to numbers, or a callable that turns a
-            label into a number. Of numbers: ``"mean"`` or ``"square"``. Of both: a set or an
+            label into a number. Of numbers: ``"mean"`` or ``"square"``, of dates in units of their
+            column since 1970 (`marginals` has them as dates). Of both: a set or an
             interval as in `sample`, for the probability that it holds. A column alone stands for
             its mean, its labels being numbers.
 
