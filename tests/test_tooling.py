@@ -118,3 +118,10 @@ def test_research_tables_stay_out_of_the_package():
     assert {n for n in names if "__pycache__" not in n} == {"py.typed", "datasets/manifest.csv"}
     for path in (ROOT / "src").rglob("*.py"):
         assert "shared/data" not in path.read_text(encoding="utf-8"), path
+
+
+def test_modules_that_documentation_names_need_no_import_of_their_own() -> None:
+    code = (
+        "import bayescut as bc; bc.data.describe_table, bc.exceptions.DataError, bc.report.Report"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

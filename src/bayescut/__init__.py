@@ -72,6 +72,19 @@ _HOME = {
     "save": "files",
 }
 
+# Modules that documentation names, so that `bc.data.describe_table` needs no import of its own.
+_MODULES = {
+    "bench",
+    "circuit",
+    "data",
+    "datasets",
+    "exceptions",
+    "files",
+    "plots",
+    "report",
+    "scores",
+}
+
 __all__ = [
     "BIC",
     "DCSN",
@@ -110,6 +123,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"bayescut.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'bayescut' has no attribute {name!r}")
     value = getattr(import_module(f"bayescut.{_HOME[name]}"), name)

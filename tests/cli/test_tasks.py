@@ -150,6 +150,24 @@ def test_report_as_table_json_and_picture(command: Command, people: Path, tmp_pa
     )
 
 
+def test_report_says_which_columns_a_table_lacks(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "real.csv").write_text("id,a,b\n" + "".join(f"{k},x,y\n" for k in range(9)))
+    (tmp_path / "fake.csv").write_text("a,b\nx,y\nx,y\n")
+    files = tmp_path / "real.csv", tmp_path / "fake.csv"
+    error = command.error("report", *files)
+    assert "fake.csv' has no column 'id'" in error and "--ignore 'id'" in error
+    assert "real.csv' has a column 'id'" in command.error("report", *files[::-1])
+
+
+def test_anomalies_show_whole_numbers_as_they_are(command: Command, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = "".join(f"{k % 3},{k % 2}\n" for k in range(40))
+    table.write_text("a,b\n" + rows + ",1\n7,0\n")
+    command.ok("fit", table, "-o", tmp_path / "m.bc", "-q")
+    out = command.ok("anomalies", tmp_path / "m.bc", table, "-n", 2)
+    assert "a=7 (" in out
+
+
 def test_show_depends(command: Command, model: Path, tmp_path: Path) -> None:
     out = command.ok("show", model, "--depends", "-")
     first = out.splitlines()[2 if "---" in out.splitlines()[1] else 1]

@@ -300,6 +300,13 @@ def test_regressor(regressor):
     np.testing.assert_allclose(regressor.predict_cells(features).sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
+def test_regressors_refuse_dates_instead_of_predicting_nanoseconds(kind):
+    y = np.arange(20).astype(kind)
+    with pytest.raises(DataError, match="not dates or durations"):
+        CutsetRegressor(n_members=2).fit(np.arange(20.0)[:, None] / 2, y)
+
+
 def test_mean_of_a_prediction_is_that_of_its_draws(regressor):
     X = people(seed=4)[0][["age", "town"]].head(1)
     cells = regressor.predict_cells(X)[0]

@@ -257,7 +257,9 @@ def anomalies(
 
 
 def _cell(value: Any) -> str:
-    """Return a cell as text; of dates at midnight the day."""
+    """Return a cell as text; of dates at midnight the day, of whole numbers no fraction."""
+    if isinstance(value, float) and value.is_integer():  # gaps in its column make it one
+        return f"{value:.0f}"
     return str(value).removesuffix(" 00:00:00")
 
 

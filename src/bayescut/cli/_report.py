@@ -53,6 +53,8 @@ def report(
         with_types(read_table(source, options, lacking=source != real).used, options)
         for source in sources
     ]
+    for source, table in zip(sources[1:], tables[1:], strict=True):
+        _check_columns(real, tables[0], source, table)
     from bayescut.report import compare_tables
 
     with waiting("comparing"):
@@ -69,6 +71,23 @@ def report(
     print_table(["", "synthetic", "held out"], found.lines(), left=(0,))
     if draw is not None:
         emit(f"\n{draw}: drawing of the report")
+
+
+def _check_columns(real: str, wanted: Any, source: str, table: Any) -> None:
+    """Refuse a table whose columns have other names than those of the real one."""
+    if "integer" in (wanted.columns.inferred_type, table.columns.inferred_type):
+        return  # columns without names follow each other
+    first, second = (list(map(str, frame.columns)) for frame in (wanted, table))
+    lost = [name for name in first if name not in set(second)]
+    more = [name for name in second if name not in set(first)]
+    if lost:
+        listed = ",".join(lost[:8]) + (",..." if len(lost) > 8 else "")
+        raise CommandError(
+            f"{source!r} has no column {lost[0]!r}, which {real!r} has: leave out what it lacks "
+            f"with --ignore '{listed}'."
+        )
+    if more:
+        raise CommandError(f"{source!r} has a column {more[0]!r}, which {real!r} has not.")
 
 
 def save_figure(figure: Any, path: str) -> None:

@@ -354,7 +354,7 @@ class Grid:
 
     # Mixtures of cells: a model gives probabilities of cells, rows by rows.
 
-    def _cumulative(self, place: FloatArray) -> FloatArray:
+    def cumulative(self, place: FloatArray) -> FloatArray:
         """Return the mass of f below places on the axis on which bin k is [k, k + 1)."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         below = np.interp(place, self.edges, self._below)
@@ -363,7 +363,7 @@ class Grid:
         return np.where(place < first, low, np.where(place > last, high, below))
 
     def _place(self, target: FloatArray) -> FloatArray:
-        """Return the place below which f has a mass: the inverse of :meth:`_cumulative`."""
+        """Return the place below which f has a mass: the inverse of :meth:`cumulative`."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         place = np.interp(target, self._below, self.edges)
         if self.tail_mass[0] > 0:
@@ -397,7 +397,7 @@ class Grid:
             raise DataError(f"{len(table)} rows of probabilities but {len(place)} values.")
         cell = np.searchsorted(self.starts, place, side="right")
         cell, place = np.broadcast_to(cell, n_rows), np.broadcast_to(place, n_rows)
-        share = (self._cumulative(place) - self._below_cell[cell]) / self.mass[cell]
+        share = (self.cumulative(place) - self._below_cell[cell]) / self.mass[cell]
         table = np.broadcast_to(table, (n_rows, self.n_cells))
         below = np.cumsum(table, axis=1)
         rows = np.arange(n_rows)

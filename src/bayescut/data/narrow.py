@@ -21,7 +21,7 @@ from bayescut.data.grid import MAX_CELLS, Closed, Grid
 from bayescut.data.lattice import LARGEST_BIN, to_bins
 from bayescut.exceptions import DataError
 
-__all__ = ["Narrowed", "Piece", "inside", "intersect", "narrow", "weights"]
+__all__ = ["Narrowed", "Piece", "cut_at", "inside", "intersect", "narrow", "weights"]
 
 # Low and high bound of an interval in the numbers of a grid, and which of them belong to it.
 Piece = tuple[float, float, Closed]
@@ -166,7 +166,7 @@ def narrow(grid: Grid, pieces: Sequence[Piece]) -> Narrowed:
     ends = np.unique(
         [min(max(x, -_FARTHEST), _FARTHEST) for pair in limits for x in pair if math.isfinite(x)]
     ).astype(np.int64)
-    fine = _cut_at(grid, ends)
+    fine = cut_at(grid, ends)
     bounded = fine.tail_mass == 0
     first = np.append(fine.edges[0] if bounded[0] else -math.inf, fine.starts)
     last = np.append(fine.starts, fine.edges[-1] if bounded[1] else math.inf)
@@ -187,8 +187,11 @@ def narrow(grid: Grid, pieces: Sequence[Piece]) -> Narrowed:
     return Narrowed(fine, shares, tuple(pieces), height)
 
 
-def _cut_at(grid: Grid, ends: IntArray) -> Grid:
-    """Return the same density with cells that begin at some bins as well."""
+def cut_at(grid: Grid, ends: IntArray, segments: int = _SEGMENTS) -> Grid:
+    """Return the same density with cells that begin at some bins as well.
+
+    A tail becomes so many segments, evenly filled, as far as the bins reach.
+    """
     edges, masses = grid.edges, grid.pieces
     tail_mass, tail_scale = grid.tail_mass.copy(), grid.tail_scale.copy()
     # Beyond its first bins a Lomax tail is a Lomax tail again, whose scale is larger by them.
@@ -198,7 +201,7 @@ def _cut_at(grid: Grid, ends: IntArray) -> Grid:
             continue
         inner = ends[(ends < edges[0]) if side == 0 else (ends > edges[-1])]
         away = np.abs(inner - (edges[0] if side == 0 else edges[-1]))
-        places = np.unique(np.concatenate([np.geomspace(1, far, _SEGMENTS).round(), away, [far]]))
+        places = np.unique(np.concatenate([np.geomspace(1, far, segments).round(), away, [far]]))
         places = np.append(0, places).astype(np.int64)
         left = grid.survival(side, places.astype(np.float64)) * tail_mass[side]
         parts = -np.diff(left)

@@ -60,6 +60,7 @@ from bayescut.estimators._validation import (
 from bayescut.exceptions import DataError, ModelFileError
 from bayescut.files import load
 from bayescut.learn.cutset.network import NetworkLearner
+from bayescut.learn.leaves.sharpen import sharpen
 from bayescut.learn.leaves.spare import with_spare
 from bayescut.learn.tables.apart import SetApart
 from bayescut.learn.tables.gaps import Completions, fill_empty, with_indicators
@@ -252,6 +253,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             circuit = with_spare(circuit, self._spare)
         if self._aside is not None:
             circuit = self._aside.beside(circuit)
+        if circuit.has_normals:
+            circuit = sharpen(circuit)
         self._set_domains(circuit.domains, names, from_frame, told)
         self.circuit_ = circuit
         self.n_parameters_ = circuit.n_parameters
@@ -404,7 +407,8 @@ class CircuitEstimator(PredictMixin, DensityMixin, BaseEstimator, ABC):  # type:
             What is known, as for `marginals`.
         functions : mapping from column to function, or sequence of columns
             Of a column of labels: a mapping from labels to numbers, or a callable that turns a
-            label into a number. Of numbers: ``"mean"`` or ``"square"``. Of both: a set or an
+            label into a number. Of numbers: ``"mean"`` or ``"square"``, of dates in units of their
+            column since 1970 (`marginals` has them as dates). Of both: a set or an
             interval as in `sample`, for the probability that it holds. A column alone stands for
             its mean, its labels being numbers.
 

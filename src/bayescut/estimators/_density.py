@@ -36,6 +36,8 @@ from bayescut.scores.base import BayesDirichlet
 _DEPTHS = (4, 3, 2)
 # Share of a time budget that networks may take where trees follow.
 _NETWORKS = 0.6
+# Probabilities of states that are held at once: 128 MiB.
+_MOST_HELD = 1 << 24
 
 
 def fit_density(
@@ -158,7 +160,14 @@ def posterior(
     blank = codes.copy()
     blank[:, column] = np.iinfo(codes.dtype).max
     lo, hi = circuit.domains.offsets[column : column + 2]
-    return circuit.marginals(told(circuit, blank, values), n_jobs=n_jobs)[:, lo:hi]
+    found = np.empty((len(codes), hi - lo))
+    # A part of the rows at a time: marginals are those of all columns.
+    size = max(1, _MOST_HELD // int(circuit.domains.offsets[-1]))
+    for begin in range(0, len(codes), size):
+        some = slice(begin, begin + size)
+        known = told(circuit, blank[some], None if values is None else values[some])
+        found[some] = circuit.marginals(known, n_jobs=n_jobs)[:, lo:hi]
+    return found
 
 
 def told(circuit: Circuit, codes: CodeArray, values: FloatArray | None) -> CodeArray | Evidence:

@@ -18,6 +18,7 @@ from bayescut.circuit.dependence import mutual_information
 from bayescut.data import Domain, Domains, Grid, missing_code
 from bayescut.data.tables import is_frame, without_column
 from bayescut.data.times import time_cells
+from bayescut.estimators._answers import Given, log_density
 from bayescut.estimators._density import as_wide, posterior
 from bayescut.estimators._reading import encode_rows
 from bayescut.estimators._validation import check_choice
@@ -96,6 +97,25 @@ class PredictMixin(SurprisalMixin):
     _from_frame: bool
     _fitted_circuit: Callable[[], Circuit]
     _evidence: Callable[..., Any]
+
+    def _cell_surprisal(
+        self, X: Any, codes: CodeArray, values: FloatArray | None, relative: bool
+    ) -> FloatArray:
+        circuit = self._fitted_circuit()
+        if relative or not circuit.has_normals:
+            return super()._cell_surprisal(X, codes, values, relative)
+        # Gaussian leaves know numbers better than cells do.
+        jobs, mark = count_jobs(self.n_jobs), missing_code(codes.dtype)
+        whole = log_density(circuit, Given(circuit.domains, codes, values), jobs)
+        found = np.full(codes.shape, np.nan)
+        for j in range(codes.shape[1]):
+            rows = np.flatnonzero(codes[:, j] != mark)
+            rest = Given(circuit.domains, codes, values).take(rows)
+            rest.codes[:, j] = mark
+            if rest.values is not None:
+                rest.values[:, j] = np.nan
+            found[rows, j] = log_density(circuit, rest, jobs) - whole[rows]
+        return found
 
     @interruptible
     def predict(

@@ -227,6 +227,12 @@ def _numbers(y: Any) -> FloatArray:
             "number of every row."
         )
     y = column_or_1d(y, warn=True)
+    if y.dtype.kind in "mM":  # NumPy would make nanoseconds of them
+        raise DataError(
+            "The target of a regressor holds numbers, not dates or durations: make numbers of "
+            "them, such as days since the first, or ask a density for that column, as in "
+            "CutsetNetwork().fit(table).predict(X, target=...), which answers in dates."
+        )
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
