@@ -100,7 +100,9 @@ def test_labels_that_training_did_not_show_are_odd() -> None:
     np.testing.assert_array_equal(again.score_samples(test), scores)
     # A row of nothing but unknown labels is odd, too.
     strange = pd.DataFrame({"town": ["Suhl"], "warm": [None], "size": [None]})
-    assert model.score_samples(strange)[0] == pytest.approx(-np.log(len(train) + 1))
+    charge = np.log(len(train) + 1)
+    relative = model.surprisal(strange, relative=True).iloc[0, 0]
+    assert model.score_samples(strange)[0] == pytest.approx(-charge - relative + model.largest_[1])
     with pytest.raises(DataError, match="Unseen value 'Suhl'"):
         model.set_params(unseen="error").score_samples(test)
     np.testing.assert_array_equal(model.set_params(unseen="missing").score_samples(test), usual)

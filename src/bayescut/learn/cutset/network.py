@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from bayescut._jobs import side_by_side
 from bayescut._typing import IntArray
 from bayescut.data.table import Table
 from bayescut.learn.components import Apart
@@ -109,22 +111,34 @@ class NetworkLearner(Apart):
             rankings = rankings[:1]
         normals = NormalLeaves.of(_counted(table, rows), self.prior) if self.gaussian else None
 
+        has_groups = self._has_groups(table)
+        beside = normals is not None and 0 < len(normals.columns) < table.n_columns
+        small = has_groups and len(rows) * table.n_columns <= _MOST_CELLS
+        # Searches side by side, or one after the other with all threads.
+        several = len(rankings) > 1 or (beside and small)
+        one = replace(self, n_jobs=1) if several and self.n_jobs > 1 else self
+
         def search(ranking: str, uncut: frozenset[int] = frozenset()) -> Settled:
             told = advance if ranking == rankings[0] and not uncut else None
-            root = self._cut(table, rows, told, ranking, uncut)
-            fit_leaves(root, table, rows, leaves, self.n_jobs, self.merge, normals)
+            root = one._cut(table, rows, told, ranking, uncut)
+            fit_leaves(root, table, rows, leaves, one.n_jobs, self.merge, normals)
             return root
 
-        found = [search(ranking) for ranking in rankings]
-        if normals is None or len(normals.columns) == table.n_columns:
-            return max(found, key=Settled.total_score)
-        if self._has_groups(table) and any(map(_is_gaussian, found)):
-            found.append(search(rankings[0], frozenset(normals.columns.tolist())))
-        if self._has_groups(table) and len(rows) * table.n_columns <= _MOST_CELLS:
+        def search_beside() -> Settled | None:
+            assert normals is not None
             root = cut_beside(table, rows, leaves, normals, self.score, self.prior)
             if root is not None:
-                fit_leaves(root, table, rows, leaves, self.n_jobs, self.merge, normals)
-                found.append(root)
+                fit_leaves(root, table, rows, leaves, one.n_jobs, self.merge, normals)
+            return root
+
+        work: list[Callable[[], Settled | None]] = [partial(search, r) for r in rankings]
+        if beside and small:
+            work.append(search_beside)
+        done = side_by_side(lambda task: task(), work, self.n_jobs if several else 1)
+        found = [root for root in done[: len(rankings)] if root is not None]
+        if beside and has_groups and normals is not None and any(map(_is_gaussian, found)):
+            found.append(search(rankings[0], frozenset(normals.columns.tolist())))
+        found += [root for root in done[len(rankings) :] if root is not None]
         return max(found, key=Settled.total_score)
 
     def _has_groups(self, table: Table) -> bool:
