@@ -185,8 +185,8 @@ def anomalies(
     """List the rows of a table that fit a model least, and the cells to blame.
 
     The score compares a row's log-likelihood with rows drawn from the model that have the same
-    gaps, in standard deviations. Labels that an outlier detector does not know are odd, unless
-    --unseen says otherwise. A cell's surprisal is -ln p(cell | the rest of the row) above what
+    gaps, in standard deviations; an outlier detector takes from it what the row's most surprising
+    cell has above the usual. Labels that it does not know are odd, unless --unseen says otherwise. A cell's surprisal is -ln p(cell | the rest of the row) above what
     is to be expected there.
     """
     from bayescut.estimators._density import posterior
