@@ -186,8 +186,8 @@ def anomalies(
 
     The score compares a row's log-likelihood with rows drawn from the model that have the same
     gaps, in standard deviations; an outlier detector takes from it what the row's most surprising
-    cell has above the usual. Labels that it does not know are odd, unless --unseen says otherwise. A cell's surprisal is -ln p(cell | the rest of the row) above what
-    is to be expected there.
+    cell has above the usual. Labels that it does not know are odd, unless --unseen says otherwise.
+    A cell's surprisal is -ln p(cell | the rest of the row) above what is to be expected there.
     """
     from bayescut.estimators._density import posterior
     from bayescut.estimators._outliers import CutsetOutlierDetector, standard_scores
