@@ -70,7 +70,8 @@ REMARKS = {
     "LearnSPN": "tmovie with the best of four starts of the chosen setting (the default), others "
     "with one (the default before). One start lies anywhere within half a nat on tmovie: with four "
     "its validation rises from -56.90 to -56.49. With other work beside it; on a quiet machine of "
-    "two cores the grid of eight, with one start, takes 293 s for all twenty sets, 531 of processors.",
+    "two cores the grid of eight, with one start, takes 293 s for all twenty sets, 531 of "
+    "processors.",
     "Strudel-curve": "accidents has columns that negate each other: nearly half of its splits have "
     "ties, which the original decides by rounding errors. The first, the last or a random one of "
     "tied columns give -30.53 to -30.80 and -29.77 to -29.85: ties move the curve as far as we are "
