@@ -70,9 +70,12 @@ class _Cuts:
         """Score of the Gaussian leaf of all smooth numbers."""
         return self.normals.fit(self.table, rows, self.normals.columns, node.n_choices)[1]
 
-    def cut(self, node: Settled, rows: IntArray, column: int, groups: list[IntArray]) -> Settled:
-        """Return a copy of a node with a cut; its children are not fitted."""
-        score, n_questions = self.score, len(self.questions(node, rows, column))
+    def cut(
+        self, node: Settled, rows: IntArray, column: int, groups: list[IntArray], n_questions: int
+    ) -> Settled:
+        """Return a copy of a node with a cut, one of so many questions about its column; its
+        children are not fitted."""
+        score = self.score
         parts = [rows[np.isin(self.table.codes[rows, column], group)] for group in groups]
         sizes = np.array([self.table.total_weight(part) for part in parts])
         worth = score.cut(sizes, node.ess) - self.parameter_cost * (len(groups) - 1)
@@ -104,8 +107,9 @@ class _Cuts:
             return None
         ranked: list[tuple[float, Settled]] = []
         for column in np.setdiff1d(node.columns, self.normals.columns).tolist():
-            for groups in self.questions(node, rows, column):
-                found = self.cut(node, rows, column, groups)
+            questions = self.questions(node, rows, column)
+            for groups in questions:
+                found = self.cut(node, rows, column, groups, len(questions))
                 gain = found.cut_score
                 for branch, child in enumerate(found.children):
                     part = found.rows_of(branch, rows, self.table.codes)

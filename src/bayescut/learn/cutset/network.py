@@ -118,18 +118,18 @@ class NetworkLearner(Apart):
         several = len(rankings) > 1 or (beside and small)
         one = replace(self, n_jobs=1) if several and self.n_jobs > 1 else self
 
-        def search(ranking: str, uncut: frozenset[int] = frozenset()) -> Settled:
-            told = advance if ranking == rankings[0] and not uncut else None
-            root = one._cut(table, rows, told, ranking, uncut)
+        def widened(root: Settled) -> Settled:
             fit_leaves(root, table, rows, leaves, one.n_jobs, self.merge, normals)
             return root
+
+        def search(ranking: str, uncut: frozenset[int] = frozenset()) -> Settled:
+            told = advance if ranking == rankings[0] and not uncut else None
+            return widened(one._cut(table, rows, told, ranking, uncut))
 
         def search_beside() -> Settled | None:
             assert normals is not None
             root = cut_beside(table, rows, leaves, normals, self.score, self.prior)
-            if root is not None:
-                fit_leaves(root, table, rows, leaves, one.n_jobs, self.merge, normals)
-            return root
+            return None if root is None else widened(root)
 
         work: list[Callable[[], Settled | None]] = [partial(search, r) for r in rankings]
         if beside and small:
