@@ -8,7 +8,7 @@ import numpy as np
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.circuit import build
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, NORMAL, PRODUCT, SUM
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, INDICATOR, JUNCTION, NORMAL, PRODUCT, SUM
 from bayescut.circuit._model import Circuit
 from bayescut.data.domains import Domains
 from bayescut.exceptions import CircuitError
@@ -66,6 +66,10 @@ def refine(
             param = circuit.param[circuit.param_ptr[i] : circuit.param_ptr[i + 1]]
             view = finer.view(var, int(circuit.view[i]))
             nodes.append(build.Node(kind, var=var, param=param, view=view))
+        elif kind == INDICATOR:
+            within = np.asarray(views[var]) == circuit.state[i]
+            view = build.View(np.where(within, 0, -1).tolist(), np.asarray(shares[var]).tolist())
+            nodes.append(build.categorical(var, [1.0], view))
         elif kind == JUNCTION:
             nodes.append(build.Node(kind, families=_families(circuit, i, finer)))
         elif kind == NORMAL:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayescut._typing import FloatArray, IntArray
 from bayescut.data.table import Table
@@ -32,16 +31,13 @@ class Copies:
         another weight is one row, or ``n_folds`` equal parts of it if it weighs as much.
     group : int64 array of shape (n,)
         Number of the distinct row that each is a copy of.
-    together : bool array of shape (n,)
-        Whether all copies of a row are left out together: those given less than ``n_folds`` times.
-        Rows given more often are in every fold, as they will be among rows still to come.
     n_folds : int
-        Folds of rows.
+        Folds of rows. A row may be left out while others that are equal to it are not: rows still
+        to come will be like that, and what is known by heart (`repeats`) is worth something there.
     """
 
     table: Table
     group: IntArray
-    together: NDArray[np.bool_]
     n_folds: int
 
     @classmethod
@@ -65,23 +61,25 @@ class Copies:
         if table.values is not None:
             values = table.values[used][_sources(table.values[used], place, weights, copies, first)]
         rows = Table(np.ascontiguousarray(codes[first][group]), table.domains, parts, values)
-        return cls(rows, group, (total < n_folds)[group], n_folds)
+        return cls(rows, group, n_folds)
+
+    @property
+    def n_different(self) -> int:
+        """Number of different rows."""
+        return int(self.group[-1]) + 1
 
     def folds(self, seed: int) -> IntArray:
         """Fold of every row."""
-        rng = np.random.default_rng([seed, 7])
-        n_groups = int(self.group[-1]) + 1
-        begin = np.searchsorted(self.group, np.arange(n_groups))
-        nth = np.arange(len(self.group)) - begin[self.group]
-        nth[self.together] = 0
-        found: IntArray = (rng.permutation(n_groups)[self.group] + nth) % self.n_folds
+        order = np.random.default_rng([seed, 7]).permutation(len(self.group))
+        if self.table.weights is not None:
+            # Parts of a row stand for many copies, which are in every fold.
+            nth = np.arange(len(self.group)) - np.searchsorted(self.group, self.group)
+            order = order[np.searchsorted(self.group, self.group)] + nth
+        found: IntArray = order % self.n_folds
         return found
 
     def bag(self, rng: np.random.Generator) -> tuple[Table, IntArray, IntArray]:
-        """Draw what is left out together as often as there is of it, with replacement.
-
-        If copies were drawn one by one, hardly any of a row given some times would be left out, and
-        rows given once or very often would be all that bags are judged by.
+        """Draw as many rows as there are, with replacement.
 
         Returns
         -------
@@ -89,11 +87,9 @@ class Copies:
             The table with the weights of the draws, its rows that were drawn (again and again if
             there are no weights), and those that were not.
         """
-        begins = np.diff(self.group, prepend=-1) > 0
-        unit = np.cumsum(begins | ~self.together) - 1
-        n_units = int(unit[-1]) + 1
-        times = np.bincount(rng.integers(0, n_units, n_units), minlength=n_units)[unit]
-        every = np.arange(self.table.n_rows, dtype=np.int32)
+        n = len(self.group)
+        times = np.bincount(rng.integers(0, n, n), minlength=n)
+        every = np.arange(n, dtype=np.int32)
         unseen = np.flatnonzero(times == 0)
         if self.table.weights is None:
             return self.table, np.repeat(every, times), unseen

@@ -12,7 +12,10 @@ Members are made by several recipes, because none is best everywhere:
   own (`bayescut.learn.mixture.shared`),
 * chains of *trees*: their components are the published networks, cuts over spanning trees without
   a structure prior,
+* chains of a few *networks*: their components are cut, too, which tables of labels ask for, and so
+  do tables with a few hidden classes,
 * *bags*: single networks on bootstrap samples that look at a random part of the columns for cuts,
+* *repeats*: the rows that were there, each as likely as it came again (`repeats`),
 * *continuous* mixtures of trees or of wide structures (`bayescut.learn.continuous.learner`).
 
 Every member but the first sees numbers in cells of its own, and missing cells in draws of its own
@@ -30,6 +33,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +50,8 @@ from bayescut.learn.cutset.rules import RandomGain
 from bayescut.learn.ensemble.clock import Clock, OutOfTime, watched
 from bayescut.learn.ensemble.copies import Copies
 from bayescut.learn.ensemble.own_tables import OwnTables
-from bayescut.learn.ensemble.pool import BAG, NETWORK, Members, Pool
+from bayescut.learn.ensemble.pool import BAG, NETWORK, REPEATS, Members, Pool
+from bayescut.learn.ensemble.repeats import repeats_circuit, unseen_logs
 from bayescut.learn.leaves.spare import with_spare
 from bayescut.learn.mixture.em import StructuralEM
 from bayescut.learn.mixture.start import KMeansStart
@@ -77,6 +82,26 @@ _HELD_OUT = 0.1
 _PART_FOR_LEARNING = 0.9
 # Epochs without which learning one is not worth while.
 _FEWEST_EPOCHS = 8
+# What a cell of the different rows takes to be kept: plants 0.7 s, bbc 1.3 s, msweb 2.9 s.
+_SECONDS_OF_A_REPEATED_CELL = 1e-6
+
+
+class Chains(NamedTuple):
+    """A recipe for chains.
+
+    Attributes
+    ----------
+    learner : ComponentLearner
+        Learns the components.
+    n_components : int
+        How many there are.
+    n_burn : int
+        Sweeps that are thrown away.
+    """
+
+    learner: ComponentLearner
+    n_components: int
+    n_burn: int
 
 
 @dataclass(frozen=True)
@@ -87,39 +112,41 @@ class EnsembleLearner:
     ----------
     single : NetworkLearner or None
         Learns the single network.
-    chains : dict of ComponentLearner
-        Learners of the components of chains, by the name of the recipe.
+    chains : dict of Chains
+        What chains are made of, by the name of the recipe.
     bags : NetworkLearner
         Learns bagged networks.
     continuous : dict of ContinuousLearner
         Learners of continuous members, by the name of the recipe.
-    n_components : dict of int
-        Components of the chains of each recipe.
-    n_burn, n_keep : int
-        Sweeps of a chain that are thrown away (times the sweep factor of its learner), and that
-        become members.
+    n_keep : int
+        Sweeps of a chain that become members.
+    steps_of_a_turn : int
+        What a turn counts for in the progress of the whole.
     n_chains, n_bags : int
         Most turns of recipes that leave out folds, and most bags.
+    repeats : bool
+        Whether rows that came again are kept.
     n_jobs : int
         Threads.
     """
 
     single: NetworkLearner | None
-    chains: dict[str, ComponentLearner]
+    chains: dict[str, Chains]
     bags: NetworkLearner
     continuous: dict[str, ContinuousLearner]
-    n_components: dict[str, int]
-    n_burn: int
     n_keep: int
+    steps_of_a_turn: int
     n_chains: int
     n_bags: int
+    repeats: bool = True
     n_jobs: int = 1
 
     @property
     def recipes(self) -> list[str]:
         """Names of all recipes, in the order of their first turns."""
         first = [] if self.single is None else [NETWORK]
-        return [*first, *self.chains, BAG, *self.continuous]
+        repeats = [REPEATS] if self.repeats else []
+        return [*first, *repeats, *self.chains, BAG, *self.continuous]
 
     def turns(
         self, pool: Pool, copies: Copies, tables: OwnTables, seed: int, clock: Clock
@@ -148,7 +175,11 @@ class EnsembleLearner:
         weights = copies.table.weights
         clusters: KMeansStart | None = None
         folds = copies.folds(seed)
-        sizes = dict(self.n_components)
+        if self.repeats:
+            pool.recipes[REPEATS].expected = (
+                _SECONDS_OF_A_REPEATED_CELL * copies.n_different * copies.table.n_columns
+            )
+        sizes = {name: chains.n_components for name, chains in self.chains.items()}
         while True:
             recipes = self._open(pool, clock)
             if not recipes:
@@ -169,19 +200,21 @@ class EnsembleLearner:
             began = working_time()
             if recipe == NETWORK:
                 self._add_network(pool, copies, tables, left_out, clock)
+            elif recipe == REPEATS:
+                _add_repeats(pool, copies, folds, turn_clock)
             elif recipe == BAG:
                 self._add_bags(pool, copies, tables, seed, turn_clock)
             elif recipe in self.continuous:
                 self._add_continuous(pool, recipe, copies, tables, left_out, seed, turn_clock)
             else:
                 if clusters is None:
-                    most = max(self.n_components.values())
+                    most = max(chains.n_components for chains in self.chains.values())
                     clusters = KMeansStart(tables.plain.table, most)
                 size = sizes[recipe]
                 fitting = self._add_chain(
                     pool, recipe, copies, tables, left_out, clusters, size, seed, turn_clock
                 )
-                whole = self.n_components[recipe]
+                whole = self.chains[recipe].n_components
                 if size == whole and _FEWEST_COMPONENTS <= fitting < size:
                     sizes[recipe] = fitting
                     members.expected = 0.0
@@ -212,11 +245,14 @@ class EnsembleLearner:
                 return [NETWORK]
             if clock.keeps_time and not network.n_unseen.any():
                 return []  # nothing could tell that anything is better
-        by_folds = [name for name in pool.recipes if name not in (NETWORK, BAG)]
+        by_folds = [name for name in pool.recipes if name not in (NETWORK, REPEATS, BAG)]
         more = sum(pool.recipes[name].n_turns for name in by_folds) < self.n_chains
         # Those with cheap sweeps first: wide tables may have no time for the others.
-        cheap = [name for name, learner in self.chains.items() if learner.sweep_factor > 1]
+        cheap = [name for name, chains in self.chains.items() if chains.learner.sweep_factor > 1]
         recipes = list(cheap) if more else []
+        # It is no model by itself: most rows are impossible to it.
+        if self.repeats and pool.n_members and not pool.recipes[REPEATS].n_turns:
+            recipes.insert(0, REPEATS)
         if len(pool.recipes[BAG].circuits) < self.n_bags:
             recipes.append(BAG)
         if more:
@@ -290,8 +326,7 @@ class EnsembleLearner:
         number = pool.turn_number(recipe)
         own = tables.draw(number)
         seen = own.table.take(inside)
-        learner = self.chains[recipe]
-        n_burn = self.n_burn * learner.sweep_factor
+        learner, _, n_burn = self.chains[recipe]
         n_sweeps = n_burn + self.n_keep
         began = last = working_time()
         circuit: Circuit | None = None
@@ -331,7 +366,7 @@ class EnsembleLearner:
                     members.circuits.append(own.restore(with_spare(whole, own.table)))
                     kept += 1
                     last = working_time()
-                clock.advance((self.n_burn + self.n_keep) / n_sweeps)
+                clock.advance(self.steps_of_a_turn / n_sweeps)
                 if sweep >= n_sweeps or (pool.n_members and clock.left < seconds):
                     break
         except OutOfTime:
@@ -438,8 +473,23 @@ class EnsembleLearner:
             return
         members.judge(own.restore(judged), copies.table, left_out, self.n_jobs)
         members.circuits.append(own.restore(member))
-        clock.advance(self.n_burn + self.n_keep)
+        clock.advance(self.steps_of_a_turn)
         _learn_the_cost(members, working_time() - began, made=True)
+
+
+def _add_repeats(pool: Pool, copies: Copies, folds: IntArray, clock: Clock) -> None:
+    """Keep the rows that came again; judge them by what other folds know of each fold."""
+    members = pool.recipes[REPEATS]
+    known = unseen_logs(copies, folds)
+    if known is None:
+        return
+    with suppress(OutOfTime):
+        circuit = repeats_circuit(copies, clock.check)
+        if circuit is not None:
+            members.circuits.append(circuit)
+            inside = 0.0 if copies.table.values is None else copies.table.log_inside
+            members.unseen[:] = known + inside
+            members.n_unseen[:] = 1
 
 
 class _Pace:

@@ -21,6 +21,7 @@ from bayescut.learn.mixture.em import evidence_of
 
 NETWORK = "network"
 BAG = "bag"
+REPEATS = "repeats"
 # A few weights are fitted: more rows than this would not make them any better.
 _MOST_UNSEEN = 20_000
 # A recipe that looks useless is tried again now and then: its first member may have been poor.
@@ -158,9 +159,9 @@ class Pool:
         """Weights of the recipes and their score by other rows than they are fitted to."""
         names = [name for name, members in self.recipes.items() if members.circuits]
         judged = [name for name in names if self.recipes[name].n_unseen.any()]
-        if not judged or (NETWORK in names and NETWORK not in judged):
+        if set(judged) <= {REPEATS} or (NETWORK in names and NETWORK not in judged):
             # Nothing says that the others are better than the single network.
-            equal = [NETWORK] if NETWORK in names else names
+            equal = [NETWORK] if NETWORK in names else _without_repeats(names)
             return dict.fromkeys(equal, 1.0 / len(equal)), math.nan
         while True:
             rows = self._unseen_rows(judged)
@@ -169,25 +170,31 @@ class Pool:
                 # No row is unseen by all: the recipe goes without which most rows are.
                 if len(judged) == 1:
                     return {judged[0]: 1.0}, math.nan
+                fewer = [[other for other in judged if other != name] for name in judged
+                         if name != NETWORK]  # fmt: skip
                 judged = max(
-                    ([other for other in judged if other != name]
-                     for name in judged if name != NETWORK),
+                    [rest for rest in fewer if rest != [REPEATS]],
                     key=lambda rest: (
                         len(self._unseen_rows(rest)),
                         sum(int(np.count_nonzero(self.recipes[r].n_unseen)) for r in rest),
                     ),
-                )  # fmt: skip
+                )
                 continue
             log_p = self._predictions(judged, rows)
             shares = most_likely_weights(log_p, weight)
             small = [
-                name for name, share in zip(judged, shares, strict=True) if share <= _LEAST_WEIGHT
+                name for name, share in zip(judged, shares, strict=True) if share < _LEAST_WEIGHT
             ]
-            # Recipes without weight no longer say which rows count.
-            if small and len(small) < len(judged):
-                judged = [name for name in judged if name not in small]
-                continue
-            break
+            # Recipes without weight no longer say which rows count. What is known by heart is no
+            # model: one of the others stays, whatever its weight.
+            left = [name for name in judged if name not in small]
+            if set(left) <= {REPEATS}:
+                shares, left = _with_a_model(judged, shares)
+                if len(left) == len(judged):
+                    break
+            elif not small:
+                break
+            judged = left
         part = np.arange(len(rows)) if group is None else group[rows]
         score = float(np.average(_by_parts(log_p, weight, part % _N_PARTS), weights=weight))
         if may_be_single and NETWORK in names:
@@ -253,12 +260,29 @@ class Pool:
         circuits: list[Circuit] = []
         for name, share in shares.items():
             members = self.recipes[name].circuits
-            if share > _LEAST_WEIGHT:
+            if share >= _LEAST_WEIGHT:
                 weights.extend([share / len(members)] * len(members))
                 circuits.extend(members)
         if len(circuits) == 1:
             return circuits[0]
         return coarse(mixture(np.array(weights) / np.sum(weights), circuits))
+
+
+def _without_repeats(names: list[str]) -> list[str]:
+    return [name for name in names if name != REPEATS] or names
+
+
+def _with_a_model(names: list[str], shares: FloatArray) -> tuple[FloatArray, list[str]]:
+    """Give the largest of the recipes that are models a weight that counts.
+
+    Returns the shares, and which recipes are left; no other has so much.
+    """
+    others = [i for i, name in enumerate(names) if name != REPEATS]
+    best = max(others, key=lambda i: shares[i])
+    shares = shares.copy()
+    shares[best] = max(shares[best], 2 * _LEAST_WEIGHT)
+    left = [best, *(i for i, name in enumerate(names) if name == REPEATS)]
+    return shares / shares.sum(), [names[i] for i in sorted(left)]
 
 
 def most_likely_weights(log_p: FloatArray, weight: FloatArray) -> FloatArray:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayescut._typing import CodeArray, FloatArray, IntArray
 from bayescut.circuit import Circuit, Evidence
-from bayescut.circuit._kinds import CATEGORICAL, DECISION, JUNCTION, SUM
+from bayescut.circuit._kinds import CATEGORICAL, DECISION, INDICATOR, JUNCTION, SUM
 from bayescut.circuit.inputs import INPUTS
 
 # Steps of EM for the weights of what is left, after every round of drops. Few, so that many weights
@@ -61,10 +62,12 @@ def compress(
         return circuit
     begin = int(circuit.child_ptr[-2])
     sizes = Sizes(circuit)
-    if circuit.kind[-1] != SUM or sizes.alone.min() > max_parameters:
+    whole = _without_indicators(circuit, len(sizes.own))
+    smallest = sizes.alone[whole].min()
+    if circuit.kind[-1] != SUM or smallest > max_parameters:
         raise ValueError(
-            f"max_parameters must be at least {sizes.alone.min()}, the size of the smallest "
-            f"component, got {max_parameters}"
+            f"max_parameters must be at least {smallest}, the size of the smallest component, got "
+            f"{max_parameters}"
         )
     weights = np.exp(circuit.log_weight[begin:])
     rows, row_weights = _some_rows(codes, sample_weight, len(sizes.own))
@@ -88,16 +91,35 @@ def compress(
         if excess <= 0:
             break
         loss = _losses(odds[:, alive], w, row_weights)
+        # One that knows more than some rows by heart is kept.
+        loss[whole[alive] & (w == w[whole[alive]].max(initial=0.0))] = np.inf
         order = np.argsort(loss / (sizes.own[alive] + 1), kind="stable")
         freed = np.cumsum(sizes.own[alive][order] + 1)
         n_gone = 1 + int(np.searchsorted(freed, _ROUND * excess))
         gone = order[: min(n_gone, len(alive) - 1)]
         if len(gone) == 0:
-            alive = np.array([int(np.argmin(sizes.alone))])
+            alive = np.array([int(np.argmin(np.where(whole, sizes.alone, np.inf)))])
             weights[alive] = 1.0
             break
         alive = np.delete(alive, gone)
     return keep_components(circuit, alive, weights[alive])
+
+
+def _without_indicators(circuit: Circuit, n_components: int) -> NDArray[np.bool_]:
+    """Which components have no indicators; all, if none is so.
+
+    What is left of a mixture has to have a density everywhere: rows kept by heart have none beside
+    them (`bayescut.learn.ensemble.repeats`).
+    """
+    every = np.ones(n_components, dtype=bool)
+    above = circuit.kind == INDICATOR
+    if circuit.kind[-1] != SUM or not above.any():
+        return every
+    for node in np.flatnonzero(np.diff(circuit.child_ptr)).tolist():
+        below = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+        above[node] = above[below].any()
+    found = ~above[circuit.child[circuit.child_ptr[-2] :]]
+    return found if found.any() else every
 
 
 class Sizes:
