@@ -47,7 +47,7 @@ from bayescut.scores.prior import StructurePrior
 # are constant in a component, it says that their rare states come together.
 _TREES_ESS = 0.1
 # They go on settling for longer than those of many uncut components. One member after 3, 10 and 20
-# sweeps, validation, 4 components: chess -11.36, -11.29, -11.28, phishing -12.23, -12.18 (10); where
+# sweeps, validation, 4 components: chess -11.36, -11.29, -11.28, phishing -12.23, -12.18; where
 # hidden classes make the rows nothing changes after the start.
 _SWEEPS_OF_NETWORKS = 3
 # A checkpoint has all members. The next one waits this many times as long as the last one took, so

@@ -117,7 +117,13 @@ def test_sampled_mixtures_find_the_groups() -> None:
 @pytest.fixture(scope="module")
 def model():
     ensemble = bc.CutsetEnsemble(
-        n_chains=5, n_bags=2, n_components=4, shared_widths=(1,), prior_scales=(), random_state=0
+        n_chains=5,
+        n_bags=2,
+        n_components=4,
+        shared_widths=(1,),
+        prior_scales=(),
+        few_networks=False,
+        random_state=0,
     )
     return ensemble.fit(frame())
 
@@ -127,7 +133,7 @@ def test_ensembles_weigh_gaussian_chains_by_unseen_rows(model) -> None:
     assert model.recipe_weights_["gaussian"] > 0.5
     plain = bc.CutsetEnsemble(
         n_chains=5, n_bags=2, n_components=4, shared_widths=(1,), prior_scales=(), gaussian=False,
-        random_state=0,
+        few_networks=False, random_state=0,
     ).fit(frame())  # fmt: skip
     fresh = frame(seed=1)
     assert "gaussian" not in plain.n_members_
