@@ -42,6 +42,7 @@ def test_losses_are_parts_of_the_losses_by_filling(gaps, tmp_path, monkeypatch):
     values = {
         ("0", "none"): 5.0, ("0.2", "as they are"): 4.5, ("0.2", "filled"): 3.0,
         ("0.5", "as they are"): 3.0, ("0.5", "filled"): 6.0,
+        ("0.2", "rows 0"): 4.0, ("0.2", "rows 1"): 4.5,
     }  # fmt: skip
     lines = [",".join(gaps.FIELDS)]
     lines += [f"one,CutsetNetwork,test,{a},{b},{v},1.0,0.0" for (a, b), v in values.items()]
@@ -51,4 +52,5 @@ def test_losses_are_parts_of_the_losses_by_filling(gaps, tmp_path, monkeypatch):
     assert len(table) == 3
     cells = [cell.strip() for cell in table[2].strip("|").split("|")]
     # Where filling gains, its loss has no parts.
-    assert cells == ["one", "CutsetNetwork", "5.00", "0.50", "2.00", "0.25", "2.00", "-1.00", ""]
+    own = ["0.50", "2.00", "0.25", "0.75", "2.00", "-1.00", "", ""]
+    assert cells == ["one", "CutsetNetwork", "5.00", *own]

@@ -39,7 +39,6 @@ from bayescut.data.domains import Domain, Domains, missing_code
 from bayescut.data.table import Table
 from bayescut.learn.components import ComponentLearner
 from bayescut.learn.cutset.freeze import freeze_cutset
-from bayescut.learn.cutset.grouped import RANKINGS
 from bayescut.learn.cutset.network import NetworkLearner
 from bayescut.learn.leaves.normal import expected, smooth_columns, with_numbers
 from bayescut.learn.mixture.em import evidence_of
@@ -220,6 +219,8 @@ class Completions:
         By `bayescut._clock.working_time`: no more sweeps are begun after it.
     gaussian : bool
         Whether numbers may be drawn from mixtures with Gaussian components.
+    networks : bool
+        Whether cells may be drawn from cutset networks.
 
     Attributes
     ----------
@@ -246,6 +247,7 @@ class Completions:
         n_sweeps: int | None = None,
         deadline: float = np.inf,
         gaussian: bool = True,
+        networks: bool = True,
     ) -> None:
         self.table = table
         self.seed = seed
@@ -275,7 +277,8 @@ class Completions:
         logs = None
         if len(self.numbers) > 1 and not table.observed[:, self.numbers].all():
             logs = self._try_gaussians(labels, n_sweeps, deadline)
-        if table.codes.size <= _MOST_CELLS and not self.models[-1].has_normals:
+        small = table.codes.size <= _MOST_CELLS
+        if networks and small and not self.models[-1].has_normals:
             self._try_networks(labels, n_sweeps, deadline, logs)
 
     def _first(self) -> Table:
@@ -415,7 +418,6 @@ class Completions:
             BayesDirichlet(1.0, divide=False),
             StructurePrior(),
             n_jobs=self.n_jobs,
-            rankings=RANKINGS,
         )
         return freeze_cutset(learner.learn(completed), completed.domains)
 

@@ -75,15 +75,24 @@ def choose_depth(table: Table, worth: Worth | None, deadline: float = np.inf) ->
     if table.has_gaps:
         # Drawn once, in the finest cells: the cells of a coarser model would be preferred for it.
         finest = coarsen(table, depths[-1])
-        table = Completions(finest, seed=0, deadline=deadline).single(0)
-    best, best_value = first, -np.inf
-    for depth in sorted(depths, key=lambda depth: abs(depth - first)):
-        if working_time() >= deadline:
-            break
+        table = Completions(finest, seed=0, deadline=deadline, networks=False).single(0)
+
+    def value(depth: int) -> float:
         coarse = coarsen(table, depth)
-        value = worth(coarse) + _density_inside(coarse, table)
-        if value > best_value:
-            best, best_value = depth, value
+        return worth(coarse) + _density_inside(coarse, table)
+
+    if working_time() >= deadline:
+        return first
+    best, best_value = first, value(first)
+    # Outwards on either side as long as that is better.
+    for step in (-1, 1):
+        depth = first + step
+        while depth in depths and working_time() < deadline:
+            found = value(depth)
+            if found <= best_value:
+                break
+            best, best_value = depth, found
+            depth += step
     return best
 
 
