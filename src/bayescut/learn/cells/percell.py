@@ -23,7 +23,8 @@ from bayescut.circuit.build import mixture
 from bayescut.data.domains import Domains, missing_code
 from bayescut.data.table import Table
 from bayescut.learn.cells.targeted import ForestLearner, TargetForest, table_cells
-from bayescut.learn.ensemble.pool import Pool, most_likely_weights
+from bayescut.learn.ensemble.pool import Pool
+from bayescut.learn.mixture.weights import most_likely_weights
 from bayescut.learn.tables.copula import NormalScores, learn_copula
 
 __all__ = ["CellPredictor", "learn_cells", "read_columns"]

@@ -18,6 +18,7 @@ from bayescut.circuit.build import mixture
 from bayescut.circuit.coarse import coarse
 from bayescut.data.table import Table
 from bayescut.learn.mixture.em import evidence_of
+from bayescut.learn.mixture.weights import most_likely_weights
 
 NETWORK = "network"
 BAG = "bag"
@@ -28,9 +29,6 @@ _MOST_UNSEEN = 20_000
 _LEAST_SHARE = 0.05
 # A recipe of less weight is left out of the circuit.
 _LEAST_WEIGHT = 1e-3
-# Rows that every recipe is given in advance. Where few rows judge, an average of all is better than
-# the luckiest recipe alone; where there are many, this is less than the least weight.
-_PRIOR_ROWS = 1.0
 # Parts of the unseen rows whose score comes from weights that are fitted to the other parts.
 _N_PARTS = 5
 
@@ -283,32 +281,6 @@ def _with_a_model(names: list[str], shares: FloatArray) -> tuple[FloatArray, lis
     shares[best] = max(shares[best], 2 * _LEAST_WEIGHT)
     left = [best, *(i for i, name in enumerate(names) if name == REPEATS)]
     return shares / shares.sum(), [names[i] for i in sorted(left)]
-
-
-def most_likely_weights(log_p: FloatArray, weight: FloatArray) -> FloatArray:
-    """Weights of a mixture that are most probable given rows, by EM.
-
-    Every part has a row of its own in advance.
-
-    Parameters
-    ----------
-    log_p : float64 array of shape (k, n)
-        Log-probabilities of n rows under k parts.
-    weight : float64 array of shape (n,)
-        Weights of the rows.
-    """
-    shares = np.full(len(log_p), 1.0 / len(log_p))
-    if len(log_p) > 1 and weight.sum() > 0:
-        # Relative to the best part for a row: EM on numbers that do not underflow.
-        p = np.exp(log_p - log_p.max(axis=0))
-        for _ in range(200):
-            joint = p * shares[:, None]
-            joint /= joint.sum(axis=0)
-            mass = joint @ weight + _PRIOR_ROWS
-            before, shares = shares, mass / mass.sum()
-            if np.abs(shares - before).max() < 1e-5:
-                break
-    return shares
 
 
 def _by_parts(log_p: FloatArray, weight: FloatArray, part: IntArray) -> FloatArray:
