@@ -52,6 +52,8 @@ _ENOUGH_ROWS = 2**16
 _BLOCK = 2**14
 # Rows that are clustered to find out how numbers vary within clusters, and rows of a cluster.
 _MOST_ROWS, _CLUSTER = 20_000, 100
+# Numbers whose densities within cells are kept, 32 MB of them.
+_MOST_KEPT = 2**22
 # How often numbers that were missing are drawn anew for a leaf.
 _REDRAWN = 3
 
@@ -92,6 +94,9 @@ class NormalLeaves:
     steps : float64 array of shape (m,)
     prior : StructureCosts
         What parents cost.
+    inside : float64 array of shape (n, m), or None
+        Log-densities of the numbers within their cells, looked up for thousands of leaves; None:
+        there are too many to keep them.
     """
 
     columns: IntArray
@@ -100,6 +105,7 @@ class NormalLeaves:
     drawn: NDArray[np.bool_] | None
     steps: FloatArray
     prior: StructureCosts
+    inside: FloatArray | None = None
 
     @classmethod
     def of(cls, table: Table, prior: StructureCosts) -> NormalLeaves | None:
@@ -123,6 +129,7 @@ class NormalLeaves:
             drawn,
             recorded_steps(table, columns),
             prior,
+            _inside(table, columns) if table.n_rows * len(columns) <= _MOST_KEPT else None,
         )
 
     def fit(
@@ -172,13 +179,25 @@ class NormalLeaves:
             )
             # Of numbers drawn anew it is not the density where this leaf has put them that counts:
             # beyond all of training that is next to nothing, and the leaf would gain by it.
-            x = self.numbers[np.ix_(rows[begin : begin + _BLOCK], columns)]
-            for i, j in enumerate(columns.tolist()):
-                grid = table.domains[j].grid
-                assert grid is not None
-                found = grid.log_inside(x[:, i])
-                inside += float(found.sum() if weights is None else weights @ found)
+            some = rows[begin : begin + _BLOCK]
+            if self.inside is None:
+                part = _inside(replace(table, values=self.numbers), columns, some)
+            else:
+                part = self.inside[np.ix_(some, np.searchsorted(self.columns, columns))]
+            inside += float(part.sum() if weights is None else (weights @ part).sum())
         return Moments.joined(parts), inside
+
+
+def _inside(table: Table, columns: IntArray, rows: IntArray | None = None) -> FloatArray:
+    """Log-densities of numbers within their cells."""
+    assert table.values is not None
+    values = table.values if rows is None else table.values[rows]
+    found = np.empty((len(values), len(columns)))
+    for i, j in enumerate(columns.tolist()):
+        grid = table.domains[j].grid
+        assert grid is not None
+        found[:, i] = grid.log_inside(values[:, j])
+    return found
 
 
 def redraw(

@@ -71,8 +71,8 @@ _WIDTH = 4
 # Sweeps with Gaussian components, and one row of so many that says whether there are any.
 # Validation of CutsetMixture with gaps in a fifth of the cells without and with such sweeps, and
 # without gaps: vehicle -51.06, -49.10, -46.85, wdbc 24.7, 31.9, 34.9, abalone 10.98, 11.59, 11.70.
-# They are more where there are few rows: half of vehicle's cells missing, validation of CutsetNetwork
-# with 12 sweeps -56.93, with 40 -53.75, with 120 -53.51.
+# They are more where there are few rows: half of vehicle's cells missing, validation of
+# CutsetNetwork with 12 sweeps -56.93, with 40 -53.75, with 120 -53.51.
 _GAUSSIAN_SWEEPS, _GAUSSIAN_ROWS = (12, 40), 100_000
 # Weight from which a kind of models counts. Validation of CutsetNetwork with gaps in a fifth / half
 # of the cells, drawn from the kind that left-out rows prefer and from all by their weights: abalone
@@ -234,8 +234,8 @@ class Completions:
         By `bayescut._clock.working_time`: no more sweeps are begun after it.
     gaussian : bool
         Whether numbers may be drawn from mixtures with Gaussian components.
-    networks : bool
-        Whether cells may be drawn from cutset networks.
+    quick : bool
+        As few sweeps as there may be, and no cutset networks: for a look at the table.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class Completions:
         n_sweeps: int | None = None,
         deadline: float = np.inf,
         gaussian: bool = True,
-        networks: bool = True,
+        quick: bool = False,
     ) -> None:
         self.table = table
         self.seed = seed
@@ -290,13 +290,16 @@ class Completions:
         if labels is None or working_time() >= deadline:
             return
         gaps_in_numbers = len(self.numbers) > 1 and not table.observed[:, self.numbers].all()
-        networks &= table.codes.size <= _MOST_CELLS
+        networks = table.codes.size <= _MOST_CELLS and not quick
         if not (gaps_in_numbers or networks):
             return
         cells = _Kind(self.models, self._mixture_logs(labels, gaussian=False))
         kinds = [cells]
         if gaps_in_numbers:
-            kinds += self._gaussians(labels, n_sweeps, deadline)
+            most = _GAUSSIAN_SWEEPS[0] if quick else _GAUSSIAN_ROWS // table.n_rows
+            kinds += self._gaussians(
+                labels, n_sweeps, int(np.clip(most, *_GAUSSIAN_SWEEPS)), deadline
+            )
         if networks:
             self.models = self._mixed(kinds)
             kinds += self._networks(n_sweeps, deadline)
@@ -315,9 +318,10 @@ class Completions:
         )
         return replace(self.table, codes=codes)
 
-    def _gaussians(self, labels: IntArray, first: int, deadline: float) -> list[_Kind]:
+    def _gaussians(
+        self, labels: IntArray, first: int, n_sweeps: int, deadline: float
+    ) -> list[_Kind]:
         """Mixtures of Gaussian components, if there is time for them."""
-        n_sweeps = int(np.clip(_GAUSSIAN_ROWS // self.table.n_rows, *_GAUSSIAN_SWEEPS))
         for sweep in range(first, first + n_sweeps):
             if working_time() >= deadline:
                 return []

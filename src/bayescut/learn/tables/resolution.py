@@ -75,7 +75,7 @@ def choose_depth(table: Table, worth: Worth | None, deadline: float = np.inf) ->
     if table.has_gaps:
         # Drawn once, in the finest cells: the cells of a coarser model would be preferred for it.
         finest = coarsen(table, depths[-1])
-        table = Completions(finest, seed=0, deadline=deadline, networks=False).single(0)
+        table = Completions(finest, seed=0, deadline=deadline, quick=True).single(0)
 
     def value(depth: int) -> float:
         coarse = coarsen(table, depth)
