@@ -9,8 +9,7 @@ at random (seed 0; a column keeps two cells at least), then learned from as they
 gap filled by the most frequent label or the median of its column. The loss is what a row of the
 judged part has less, in nats, than with nothing removed, also as a part of that of filling. Beside
 it stands the loss where as many cells are removed as whole rows (the mean of three draws): what
-that many cells are worth, which no way to learn from gaps can be expected to undo. Test parts are
-judged once for a version.
+so many cells are worth by themselves. Test parts are judged once for a version.
 """
 
 from __future__ import annotations
@@ -32,6 +31,10 @@ PATH = RESULTS / "gaps.csv"
 KEYS = ("dataset", "model", "part", "share", "gaps")
 FIELDS = [*KEYS, "log_likelihood", "seconds", "load"]
 SHARES = (0.2, 0.5)
+_NOTE = """Nats that a row has less than with nothing removed, by the part of the cells that is
+removed. Filled: with the most frequent label or the median. As rows: as many cells removed as whole
+rows, the mean of three draws, which is what so many cells are worth where nothing is left to guess
+them from."""
 # Draws of whole rows that are removed.
 _DRAWS = 3
 MODELS = {
@@ -135,7 +138,7 @@ def table(part: str) -> str:
             ]
             line.append(f"{values['0', 'none'] - np.mean(rows):.2f}" if rows else "")
         lines.append(line)
-    return "\n".join(markdown(heads, lines, left=(0, 1)))
+    return "\n".join([*markdown(heads, lines, left=(0, 1)), "", _NOTE])
 
 
 def main(words: list[str] | None = None) -> None:

@@ -197,6 +197,26 @@ def test_copies_are_drawn_one_by_one():
         assert parts[k][3] / 2.0**45 == pytest.approx(shares[3, k])
 
 
+def test_chains_of_few_networks():
+    from bayescut.estimators._ensemble import _few_components
+
+    assert [_few_components(size) for size in (1, 5, 9, 10, 60, 200)] == [
+        [], [], [], [2, 5], [4, 15], [6, 34],
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 4, 1400)
+    p = rng.dirichlet([0.4] * 3, size=(4, 8))
+    rows = rng.random((1400, 8, 1)) > np.cumsum(p, axis=-1)[classes, np.arange(8)[:, None].T]
+    rows = rows.sum(axis=-1)
+    base = {"n_chains": 7, "n_bags": 0, "n_components": 10, "repeats": False, "random_state": 0}
+    few = {"prior_scales": (), "shared_widths": (), "trees": False}
+    model = CutsetEnsemble(**base, **few).fit(rows[:900])
+    assert model.n_members_["networks 2"] + model.n_members_["networks 5"] == 7
+    many = CutsetEnsemble(**base, few_networks=False, prior_scales=(1,), shared_widths=(),
+                          trees=False).fit(rows[:900])  # fmt: skip
+    assert model.score(rows[900:]) > many.score(rows[900:])
+
+
 def test_copies_of_a_row():
     from bayescut.data import Domains
     from bayescut.data.table import Table
