@@ -206,7 +206,7 @@ def test_chains_of_few_networks():
     rng = np.random.default_rng(0)
     classes = rng.integers(0, 4, 1400)
     p = rng.dirichlet([0.4] * 3, size=(4, 8))
-    rows = rng.random((1400, 8, 1)) > np.cumsum(p, axis=-1)[classes, np.arange(8)[:, None].T]
+    rows = rng.random((1400, 8, 1)) > np.cumsum(p, axis=-1)[classes]
     rows = rows.sum(axis=-1)
     base = {"n_chains": 7, "n_bags": 0, "n_components": 10, "repeats": False, "random_state": 0}
     few = {"prior_scales": (), "shared_widths": (), "trees": False}
