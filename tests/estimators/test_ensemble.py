@@ -215,6 +215,8 @@ def test_chains_of_few_networks():
     many = CutsetEnsemble(**base, few_networks=False, prior_scales=(1,), shared_widths=(),
                           trees=False).fit(rows[:900])  # fmt: skip
     assert model.score(rows[900:]) > many.score(rows[900:])
+    with pytest.raises(ValueError, match="need ten components"):
+        CutsetEnsemble(n_bags=0, network=False, **few).fit(rows[:100])
 
 
 def test_copies_of_a_row():

@@ -259,6 +259,11 @@ class CutsetEnsemble(Compressible):
         learner = self._ensemble_learner(table.total_weight(), smooth_columns(table))
         if learner.n_chains + learner.n_bags == 0:
             raise ValueError("n_chains and n_bags must not both be 0")
+        if not (learner.single or learner.chains or learner.continuous or learner.n_bags):
+            raise ValueError(
+                "chains of few networks need ten components: ask for other members, too, or for "
+                "n_components=10"
+            )
         if self.checkpoint is not None:
             self._begin_checkpoint(self.checkpoint, table)
         copies = Copies.of(table, _N_FOLDS)
