@@ -192,8 +192,9 @@ class EnsembleLearner:
             if clock.keeps_time and members.n_turns == 0 and pool.n_members:
                 unjudged = sum(pool.recipes[name].n_turns == 0 for name in recipes)
                 turn_clock = clock.within(clock.left / (2 * unjudged))
-                if recipe == BAG and self._bag_seconds(pool) <= clock.left / 2:
-                    turn_clock = clock  # a bag cannot be made smaller
+                seconds = {BAG: self._bag_seconds(pool), REPEATS: members.expected}
+                if seconds.get(recipe, math.inf) <= clock.left / 2:
+                    turn_clock = clock  # it cannot be made smaller
             left_out = np.flatnonzero(folds == self._fold(recipe, members) % copies.n_folds)
             if len(left_out) == copies.table.n_rows:
                 left_out = left_out[:0]
