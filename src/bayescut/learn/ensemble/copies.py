@@ -68,6 +68,11 @@ class Copies:
         """Number of different rows."""
         return int(self.group[-1]) + 1
 
+    @property
+    def first(self) -> IntArray:
+        """The first copy of each different row."""
+        return np.flatnonzero(np.diff(self.group, prepend=-1))
+
     def folds(self, seed: int) -> IntArray:
         """Fold of every row."""
         order = np.random.default_rng([seed, 7]).permutation(len(self.group))

@@ -66,14 +66,11 @@ def unseen_logs(copies: Copies, folds: IntArray) -> FloatArray | None:
 
     None if some fold knows nothing.
     """
-    n_groups = copies.n_different
-    usable = _whole_groups(copies)
+    whole = _whole(copies)
     found = np.empty(copies.table.n_rows)
-    weights = copies.table.all_weights
     for fold in np.unique(folds):
         here = folds == fold
-        counts = np.bincount(copies.group[~here], weights[~here], minlength=n_groups)
-        shares = discounted(np.where(usable, counts, 0.0))
+        shares = _known(copies, whole, ~here)
         if not shares.any():
             return None
         with np.errstate(divide="ignore"):
@@ -91,24 +88,32 @@ def repeats_circuit(copies: Copies, check: Callable[[], None] = lambda: None) ->
     check : callable
         Called between steps; raises an exception to break them off.
     """
-    first = np.flatnonzero(np.diff(copies.group, prepend=-1))
-    counts = np.bincount(copies.group, copies.table.all_weights)
-    shares = discounted(np.where(_whole_groups(copies), counts, 0.0))
+    shares = _known(copies, _whole(copies), np.ones(copies.table.n_rows, dtype=bool))
+    kept = np.flatnonzero(shares)
+    if len(kept) == 0:
+        return None
+    codes = copies.table.codes[copies.first[kept]]
+    return _rows_circuit(codes, shares[kept], copies.table.domains, check)
+
+
+def _whole(copies: Copies) -> NDArray[np.bool_]:
+    """Which of the different rows have no gaps."""
+    codes = copies.table.codes[copies.first]
+    return np.asarray((codes != missing_code(codes.dtype)).all(axis=1))
+
+
+def _known(copies: Copies, whole: NDArray[np.bool_], some: NDArray[np.bool_]) -> FloatArray:
+    """Shares of the different rows in what is kept of some copies; zeros if that is too much."""
+    weights = copies.table.all_weights
+    counts = np.bincount(copies.group[some], weights[some], minlength=copies.n_different)
+    shares = discounted(np.where(whole, counts, 0.0))
     m = copies.table.n_columns
     most = _MOST_CELLS if copies.table.sizes.max() <= 2 else _MOST_CELLS_OF_STATES
     if m * np.count_nonzero(shares) > most:
         shares[counts <= 1] = 0.0
-    kept = np.flatnonzero(shares)
-    if len(kept) == 0 or m * len(kept) > most:
-        return None
-    codes = copies.table.codes[first[kept]]
-    return _rows_circuit(codes, shares[kept] / shares[kept].sum(), copies.table.domains, check)
-
-
-def _whole_groups(copies: Copies) -> NDArray[np.bool_]:
-    """Which of the distinct rows have no gaps."""
-    codes = copies.table.codes[np.flatnonzero(np.diff(copies.group, prepend=-1))]
-    return np.asarray((codes != missing_code(codes.dtype)).all(axis=1))
+    if m * np.count_nonzero(shares) > most:
+        shares[:] = 0.0
+    return shares / max(float(shares.sum()), 1e-300)
 
 
 def _rows_circuit(
